@@ -49,16 +49,24 @@ pub enum ToolkitReason {
     Broken { problem: ToolkitProblem },
     #[error("nvcc does not say its release")]
     ReleaseUnknown,
-    #[error("is not {range}, for {}", .by.with_place())]
+    #[error("is not {range}, for {}", .asker.with_place())]
     NotInRange {
         range: String,
         #[serde(skip)]
-        by: Asker,
+        asker: Asker,
     },
-    #[error("{} needs CUDA {}", show(.by), .needs.major)]
-    OtherMajor { needs: CudaVersion, by: String },
-    #[error("has no {}, which the headers of {} include", show(.header), show(.by))]
-    HeaderMissing { header: String, by: String },
+    #[error("{} needs CUDA {}", show(.framework), .needs.major)]
+    OtherMajor {
+        needs: CudaVersion,
+        #[serde(rename = "by")]
+        framework: String,
+    },
+    #[error("has no {}, which the headers of {} include", show(.header), show(.framework))]
+    HeaderMissing {
+        header: String,
+        #[serde(rename = "by")]
+        framework: String,
+    },
     #[error("makes no code for compute capability {gpu}")]
     NoCode { gpu: ComputeCapability },
     #[error("accepts GCC up to {newest}, and the default GCC here is {found}")]
@@ -134,16 +142,16 @@ pub struct NoToolkit {
 }
 
 impl NoToolkit {
-    /// Returns the toolkit for which the smallest step is enough, or else the newest.
+    /// The toolkit for which the smallest step is enough, or else the newest.
     pub fn nearest(&self) -> Option<&RejectedToolkit> {
-        self.rejected.iter().max_by_key(|one| {
-            let nearness = match one.reason {
+        self.rejected.iter().max_by_key(|rejected| {
+            let nearness = match rejected.reason {
                 ToolkitReason::Open { .. } => 3,
                 ToolkitReason::GccTooNew { .. } => 2,
                 ToolkitReason::HeaderMissing { .. } => 1,
                 _ => 0,
             };
-            (nearness, one.toolkit.release)
+            (nearness, rejected.toolkit.release)
         })
     }
 }

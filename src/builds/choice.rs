@@ -39,29 +39,19 @@ pub(super) fn choose(
             }),
         }
     }
-    let place = |root: &PathBuf| {
-        machine
-            .named
-            .iter()
-            .position(|named| named == root)
-            .unwrap_or(usize::MAX)
-    };
     fitting.sort_by_cached_key(|toolkit| {
-        let order = toolkit.cuda().map(|cuda| order(cuda, wish, machine));
-        let Toolkit {
-            is_named,
-            problems,
-            origin,
-            root,
-            ..
-        } = toolkit;
+        let cuda = toolkit.cuda();
+        let mut named = machine.named.iter();
         (
-            place(root),
-            order,
-            !is_named,
-            problems.len(),
-            *origin,
-            root.clone(),
+            // Those that nobody names come last.
+            named
+                .position(|root| *root == toolkit.root)
+                .unwrap_or(usize::MAX),
+            cuda.map(|cuda| order(cuda, wish, machine)),
+            !toolkit.is_named,
+            toolkit.problems.len(),
+            toolkit.origin,
+            toolkit.root.clone(),
         )
     });
     (fitting, rejected)
@@ -69,19 +59,22 @@ pub(super) fn choose(
 
 /// True if a release of CUDA makes code for a GPU: it knows the GPU, and has not given it up.
 pub(super) fn makes_code(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
-    let known = architectures().iter().find(|known| known.capability == gpu);
-    known.is_some_and(|known| {
-        known.cuda.first().is_some_and(|first| *first <= cuda)
-            && known.cuda.get(1).is_none_or(|last| cuda <= *last)
-    })
+    let releases = releases_for(gpu);
+    releases.first().is_some_and(|first| *first <= cuda)
+        && releases.get(1).is_none_or(|last| cuda <= *last)
 }
 
 /// True if a release of CUDA came before the first one that makes code for a GPU.
 pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
-    let mut known = architectures()
-        .iter()
-        .filter(|known| known.capability == gpu);
-    known.any(|known| known.cuda.first().is_some_and(|first| cuda < *first))
+    let first = releases_for(gpu).first();
+    first.is_some_and(|first| cuda < *first)
+}
+
+/// The first release of CUDA that makes code for a GPU and, if it was given up, the last one; empty for an unknown GPU.
+fn releases_for(gpu: ComputeCapability) -> &'static [CudaVersion] {
+    let mut rows = architectures().iter();
+    let row = rows.find(|row| row.capability == gpu);
+    row.map(|row| row.cuda.as_slice()).unwrap_or_default()
 }
 
 fn obstacle(
@@ -92,12 +85,12 @@ fn obstacle(
     if toolkit.part(PartKind::Nvcc).is_none() {
         return Some(ToolkitReason::NoNvcc);
     }
-    let cannot_build = |problem: &&ToolkitProblem| match problem {
+    let broken = toolkit.problems.iter().find(|problem| match problem {
         ToolkitProblem::NoLinkerNames { .. } => toolkit.libraries.is_none(),
         ToolkitProblem::NoCccl => false,
         _ => true,
-    };
-    if let Some(problem) = toolkit.problems.iter().find(cannot_build) {
+    });
+    if let Some(problem) = broken {
         return Some(ToolkitReason::Broken {
             problem: problem.clone(),
         });
@@ -116,7 +109,7 @@ fn obstacle(
     {
         return Some(ToolkitReason::HeaderMissing {
             header: header.clone(),
-            by: framework.name.clone(),
+            framework: framework.name.clone(),
         });
     }
     let found = machine.compilers.first().and_then(|compiler| compiler.gcc);
@@ -130,27 +123,23 @@ fn obstacle(
     Some(ToolkitReason::Open { open: open.clone() })
 }
 
-/// Returns the reason why no toolkit of a release fits.
+/// The reason why no toolkit of a release fits.
 fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Option<ToolkitReason> {
     let cuda = CudaVersion::of(release);
-    if let Some((range, by)) = wish
-        .ranges
-        .iter()
-        .find(|(range, _)| !range.allows(&release))
-    {
-        return Some(ToolkitReason::NotInRange {
-            range: range.to_string(),
-            by: by.clone(),
-        });
+    for (range, asker) in &wish.ranges {
+        if !range.allows(&release) {
+            return Some(ToolkitReason::NotInRange {
+                range: range.to_string(),
+                asker: asker.clone(),
+            });
+        }
     }
-    if let Some(framework) = wish
-        .framework
-        .as_ref()
-        .filter(|framework| framework.cuda.major != cuda.major)
+    if let Some(framework) = &wish.framework
+        && framework.cuda.major != cuda.major
     {
         return Some(ToolkitReason::OtherMajor {
             needs: framework.cuda,
-            by: framework.name.clone(),
+            framework: framework.name.clone(),
         });
     }
     let gpu = *gpus.first()?;
@@ -193,32 +182,25 @@ pub(super) fn to_install(
     wish: &BuildWish,
     machine: &BuildMachine<'_>,
 ) -> Option<CudaVersion> {
-    let fits = |cuda: CudaVersion| {
+    let wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
+    let mut known: Vec<CudaVersion> = knowledge().cuda_releases().chain(wheels).collect();
+    known.retain(|cuda| {
         let last = Version::new(&[cuda.major, cuda.minor, u32::MAX]);
         let mut releases = [cuda.version(), last].into_iter();
-        let is_refused = |one: &RejectedToolkit| {
-            one.toolkit.cuda() == Some(cuda)
-                && matches!(one.reason, ToolkitReason::NotInRange { .. })
-        };
+        let mut refused = rejected
+            .iter()
+            .filter(|one| matches!(one.reason, ToolkitReason::NotInRange { .. }));
         releases.any(|release| unfit(release, wish, machine.gpus).is_none())
-            && !rejected.iter().any(is_refused)
-    };
-    let is_to_mend = |cuda: CudaVersion| {
+            && !refused.any(|one| one.toolkit.cuda() == Some(*cuda))
+    });
+    known.into_iter().min_by_key(|cuda| {
+        // A broken toolkit is rather mended.
         let mut broken = rejected
             .iter()
             .filter(|one| matches!(one.reason, ToolkitReason::Broken { .. }));
-        broken.any(|one| one.toolkit.cuda().or(one.toolkit.headers) == Some(cuda))
-    };
-    let is_beyond = |cuda: CudaVersion| {
-        wish.framework.is_none() && machine.cuda.is_some_and(|driver| cuda > driver)
-    };
-    let of_wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
-    let known = knowledge().cuda_releases().chain(of_wheels);
-    known.filter(|cuda| fits(*cuda)).min_by_key(|cuda| {
-        (
-            !is_to_mend(*cuda),
-            is_beyond(*cuda),
-            order(*cuda, wish, machine),
-        )
+        let is_here = broken.any(|one| one.toolkit.cuda().or(one.toolkit.headers) == Some(*cuda));
+        let is_beyond_driver =
+            wish.framework.is_none() && machine.cuda.is_some_and(|driver| *cuda > driver);
+        (!is_here, is_beyond_driver, order(*cuda, wish, machine))
     })
 }

@@ -71,20 +71,19 @@ pub fn decide(
     let compilers = host_compiler::compilers(host, &mut watched);
     let includes = view::includes(host, site_packages, &mut watched);
     let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
-    let named = named(host, wish, toolkits);
-    let roots: Vec<PathBuf> = named.iter().filter_map(|(.., root)| root.clone()).collect();
-    let has_header = |toolkit: &Toolkit, header: &str| {
-        view::has_header(host, toolkit, header)
-            || includes
-                .iter()
-                .any(|include| host.is_file(&include.join(header)))
-    };
+    let named = named_toolkits(host, wish, toolkits);
+    let roots: Vec<PathBuf> = named.iter().filter_map(|one| one.root.clone()).collect();
     let machine = BuildMachine {
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),
         gpus: &gpus,
         compilers: &compilers,
         named: &roots,
-        has_header: &has_header,
+        has_header: &|toolkit, header| {
+            view::has_header(host, toolkit, header)
+                || includes
+                    .iter()
+                    .any(|include| host.is_file(&include.join(header)))
+        },
     };
     let (mut fitting, rejected) = choose(toolkits, wish, &machine);
     if fitting.is_empty() {
@@ -96,62 +95,28 @@ pub fn decide(
         }));
     }
     let toolkit = fitting.remove(0);
-    let found = choice::host_compiler(&toolkit, &compilers);
-    let host_compiler = found
-        .filter(|found| Some(*found) != compilers.first())
+    let host_compiler = choice::host_compiler(&toolkit, &compilers)
+        .filter(|compiler| Some(*compiler) != compilers.first())
         .cloned();
-    let headers = wish
-        .framework
-        .as_ref()
-        .map(|framework| framework.headers.as_slice())
-        .unwrap_or_default();
-    let borrowed = view::borrowed(host, &toolkit, headers, &includes);
-    let is_whole = borrowed.is_empty() && view::is_usable_in_place(&toolkit);
+    let borrowed = match &wish.framework {
+        Some(framework) => view::borrowed(host, &toolkit, &framework.headers, &includes),
+        None => Vec::new(),
+    };
+    let needs_view = !borrowed.is_empty() || !view::is_usable_in_place(&toolkit);
     let spec =
-        (!is_whole).then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
+        needs_view.then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
     gpus.retain(|gpu| toolkit.cuda().is_some_and(|cuda| makes_code(cuda, *gpu)));
-    let overridden = named
-        .into_iter()
-        .filter(|(.., root)| root.as_ref() != Some(&toolkit.root));
-    let overridden = overridden.map(|(name, value, root)| {
-        let is_fitting = fitting
-            .iter()
-            .any(|other| Some(&other.root) == root.as_ref());
-        let reason = rejected
-            .iter()
-            .find(|other| Some(&other.toolkit.root) == root.as_ref());
-        let reason = reason.map_or(ToolkitReason::NoNvcc, |other| other.reason.clone());
-        Overridden(
-            name.to_owned(),
-            value.to_string_lossy().into_owned(),
-            (!is_fitting).then_some(reason),
-        )
-    });
-    // The variables of one library go together: a person's, or these.
-    let is_given = |library: &str| {
-        let mut names = LIBRARIES
-            .iter()
-            .filter(|(_, header, _)| *header == library)
-            .map(|(name, ..)| *name);
-        names.any(|name| host.env.non_empty(name).is_some())
-    };
-    let library = |(name, header, is_of_headers): &(&'static str, &str, bool)| {
-        let mut includes = includes.iter();
-        let include = includes.find(|include| host.is_file(&include.join(header)))?;
-        let directory = if *is_of_headers {
-            include
-        } else {
-            include.parent()?
-        };
-        Some((*name, directory.to_owned()))
-    };
+    let mut overridden = Vec::new();
+    for one in named {
+        if one.root.as_ref() != Some(&toolkit.root) {
+            let reason = reason_against(&one, &fitting, &rejected);
+            let value = one.value.to_string_lossy().into_owned();
+            overridden.push(Overridden(one.variable.to_owned(), value, reason));
+        }
+    }
     Ok(BuildPlan {
-        libraries: LIBRARIES
-            .iter()
-            .filter(|(_, header, _)| !is_given(header))
-            .filter_map(library)
-            .collect(),
-        overridden: overridden.collect(),
+        libraries: library_variables(host, &includes),
+        overridden,
         watched,
         framework: wish.framework.clone(),
         passed_over: fitting,
@@ -164,42 +129,95 @@ pub fn decide(
     })
 }
 
-/// Returns the nvcc of the command, and the variables that name a toolkit, with their values, and its root if it was found.
-fn named<'h>(
+/// A toolkit that a variable or the command names.
+struct NamedToolkit<'h> {
+    /// Or `nvcc` for that of the command.
+    variable: &'static str,
+    value: &'h OsStr,
+    /// Its root, if it was found.
+    root: Option<PathBuf>,
+}
+
+fn named_toolkits<'h>(
     host: &'h Host,
     wish: &'h BuildWish,
     toolkits: &[Toolkit],
-) -> Vec<(&'static str, &'h OsStr, Option<PathBuf>)> {
-    let of_command = wish
-        .nvcc
-        .iter()
-        .map(|nvcc| ("nvcc", nvcc.as_os_str(), of_nvcc(host, toolkits, nvcc)));
-    let named = |name: &'static str| {
-        let value = host.env.non_empty(name)?;
-        let nvcc = match name {
-            COMPILER if is_nvcc(value) => program::locate(host, value).unwrap_or_default(),
-            COMPILER => return None,
-            _ => host.absolute(Path::new(value)).join("bin/nvcc"),
+) -> Vec<NamedToolkit<'h>> {
+    let mut named = Vec::new();
+    if let Some(nvcc) = &wish.nvcc {
+        named.push(NamedToolkit {
+            variable: "nvcc",
+            value: nvcc.as_os_str(),
+            root: root_of_nvcc(host, toolkits, nvcc),
+        });
+    }
+    for variable in HOMES.into_iter().chain([COMPILER]) {
+        let Some(value) = host.env.non_empty(variable) else {
+            continue;
         };
-        Some((name, value, of_nvcc(host, toolkits, &nvcc)))
-    };
-    of_command
-        .chain(HOMES.into_iter().chain([COMPILER]).filter_map(named))
-        .collect()
+        let nvcc = if variable != COMPILER {
+            host.absolute(Path::new(value)).join("bin/nvcc")
+        } else if is_nvcc(value) {
+            program::locate(host, value).unwrap_or_default()
+        } else {
+            continue;
+        };
+        named.push(NamedToolkit {
+            variable,
+            value,
+            root: root_of_nvcc(host, toolkits, &nvcc),
+        });
+    }
+    named
 }
 
-/// Returns the root of the toolkit with this nvcc.
-fn of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
-    let real = host.canonical(nvcc).ok()?;
-    let is_its = |toolkit: &&Toolkit| {
-        toolkit
-            .part(PartKind::Nvcc)
-            .is_some_and(|own| host.canonical(own).is_ok_and(|own| own == real))
+/// Returns why a named toolkit is not used; none if it fits as well.
+fn reason_against(
+    named: &NamedToolkit<'_>,
+    fitting: &[Toolkit],
+    rejected: &[RejectedToolkit],
+) -> Option<ToolkitReason> {
+    let Some(root) = &named.root else {
+        return Some(ToolkitReason::NoNvcc);
     };
-    toolkits
-        .iter()
-        .find(is_its)
-        .map(|toolkit| toolkit.root.clone())
+    if fitting.iter().any(|toolkit| toolkit.root == *root) {
+        return None;
+    }
+    let mut rejected = rejected.iter();
+    let found = rejected.find(|rejected| rejected.toolkit.root == *root);
+    Some(found.map_or(ToolkitReason::NoNvcc, |found| found.reason.clone()))
+}
+
+/// The variables for libraries whose headers are there. Those of one library go together: a person's, or these.
+fn library_variables(host: &Host, includes: &[PathBuf]) -> Vec<(&'static str, PathBuf)> {
+    let mut variables = Vec::new();
+    for (variable, header, is_of_headers) in LIBRARIES {
+        let mut siblings = LIBRARIES.iter().filter(|(_, other, _)| *other == header);
+        let mut includes = includes.iter();
+        if siblings.all(|(name, ..)| host.env.non_empty(name).is_none())
+            && let Some(include) = includes.find(|include| host.is_file(&include.join(header)))
+        {
+            let directory = if is_of_headers {
+                Some(include.as_path())
+            } else {
+                include.parent()
+            };
+            variables.extend(directory.map(|directory| (variable, directory.to_owned())));
+        }
+    }
+    variables
+}
+
+fn root_of_nvcc(host: &Host, toolkits: &[Toolkit], nvcc: &Path) -> Option<PathBuf> {
+    let real = host.canonical(nvcc).ok()?;
+    for toolkit in toolkits {
+        if let Some(own) = toolkit.part(PartKind::Nvcc)
+            && host.canonical(own).is_ok_and(|own| own == real)
+        {
+            return Some(toolkit.root.clone());
+        }
+    }
+    None
 }
 
 /// A person may compile with another compiler, such as clang.
@@ -219,7 +237,7 @@ impl BuildPlan {
         Ok(PublishedBuild { view, diff })
     }
 
-    /// Returns the variables by which nvcc, CMake, torch and setuptools find the toolkit below `root`.
+    /// The variables by which nvcc, CMake, torch and setuptools find the toolkit below `root`.
     fn environment(&self, host: &Host, root: &Path) -> Diff {
         let mut set: Vec<(&str, OsString)> =
             HOMES.iter().map(|name| (*name, root.into())).collect();
@@ -245,22 +263,17 @@ impl BuildPlan {
             set.push(("NVCC_PREPEND_FLAGS", flags));
             set.push(("CUDAHOSTCXX", compiler.path.clone().into()));
         }
-        set.extend(
-            self.libraries
-                .iter()
-                .map(|(name, directory)| (*name, directory.into())),
-        );
-        let join = |numbers: Vec<String>| numbers.join(";");
-        let for_torch = self.gpus.iter().map(ToString::to_string).collect();
-        let for_cmake = self
-            .gpus
-            .iter()
-            .map(|gpu| format!("{}{}", gpu.major, gpu.minor))
-            .collect();
-        let architectures = [join(for_torch), join(for_cmake)];
-        for (name, value) in ARCHITECTURES.into_iter().zip(architectures) {
-            if !value.is_empty() && host.env.non_empty(name).is_none() {
-                set.push((name, value.into()));
+        for (name, directory) in &self.libraries {
+            set.push((name, directory.into()));
+        }
+        let (mut for_torch, mut for_cmake) = (Vec::new(), Vec::new());
+        for gpu in &self.gpus {
+            for_torch.push(gpu.to_string());
+            for_cmake.push(format!("{}{}", gpu.major, gpu.minor));
+        }
+        for (name, gpus) in ARCHITECTURES.into_iter().zip([for_torch, for_cmake]) {
+            if !gpus.is_empty() && host.env.non_empty(name).is_none() {
+                set.push((name, gpus.join(";").into()));
             }
         }
         let set = set.into_iter();

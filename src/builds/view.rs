@@ -44,21 +44,19 @@ fn has_sign(path: &str) -> bool {
 
 /// True if a toolkit can be used where it is: builds look for `include` and `lib64` below its root.
 pub(super) fn is_usable_in_place(toolkit: &Toolkit) -> bool {
-    let is_below =
-        |found: Option<&Path>, below: &str| found == Some(toolkit.root.join(below).as_path());
     !has_blank(&toolkit.root)
         && toolkit.root.to_str().is_some_and(|root| !has_sign(root))
         && !toolkit
             .problems
             .iter()
             .any(|problem| matches!(problem, ToolkitProblem::NoLinkerNames { .. }))
-        && is_below(toolkit.part(PartKind::Nvcc), "bin/nvcc")
-        && is_below(toolkit.part(PartKind::Cicc), "nvvm/bin/cicc")
-        && is_below(toolkit.include.as_deref(), "include")
-        && is_below(toolkit.libraries.as_deref(), "lib64")
+        && toolkit.has_part_at(PartKind::Nvcc, "bin/nvcc")
+        && toolkit.has_part_at(PartKind::Cicc, "nvvm/bin/cicc")
+        && toolkit.include == Some(toolkit.root.join("include"))
+        && toolkit.libraries == Some(toolkit.root.join("lib64"))
 }
 
-/// Returns the content of the view of a toolkit, with the headers of `borrowed` directories besides.
+/// The content of the view of a toolkit, with the headers of `borrowed` directories besides.
 pub(super) fn spec(
     host: &Host,
     toolkit: &Toolkit,
@@ -69,53 +67,9 @@ pub(super) fn spec(
         host,
         links: BTreeMap::new(),
     };
-    let is_shared = |directory: &Path| !directory.starts_with(&toolkit.root);
-    for part in toolkit.parts.values() {
-        let Some(directory) = part.path.parent() else {
-            continue;
-        };
-        if directory.ends_with("bin") {
-            links.all("bin", directory, &|name| {
-                PROGRAMS.split_whitespace().any(|known| known == name)
-            });
-        }
-    }
-    if let Some(cicc) = toolkit.part(PartKind::Cicc) {
-        links.one("nvvm/bin/cicc", cicc);
-    }
-    if let Some(libdevice) = toolkit.part(PartKind::Libdevice) {
-        links.one(LIBDEVICE, libdevice);
-    }
-    if let Some(directory) = toolkit.part(PartKind::Nvvm).and_then(Path::parent) {
-        links.all("nvvm/lib64", directory, &|name| {
-            name.starts_with("libnvvm.so")
-        });
-    }
-    if let Some(include) = &toolkit.include {
-        // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
-        let is_default = include == Path::new("/usr/include");
-        let is_its = |name: &str| {
-            (!is_shared(include) || begins(HEADERS, name)) && (!is_default || name.ends_with(".h"))
-        };
-        if borrowed.is_empty() && !is_shared(include) {
-            links.one("include", include);
-        } else {
-            links.all("include", include, &is_its);
-        }
-    }
-    for directory in borrowed {
-        links.all("include", directory, &|_| true);
-    }
-    if let Some(libraries) = &toolkit.libraries {
-        let is_its = |name: &str| {
-            !is_shared(libraries)
-                || begins(LIBRARIES, name)
-                || catalog().family_of_file(Path::new(name)).is_some()
-        };
-        links.all("lib64", libraries, &|name| name != "stubs" && is_its(name));
-        links.all("lib64/stubs", &libraries.join("stubs"), &|_| true);
-    }
-    links.add_linker_names();
+    links.add_parts(toolkit);
+    links.add_headers(toolkit, borrowed);
+    links.add_libraries(toolkit);
     // A wheel has no stub of the driver's library; the library itself serves as well.
     if let Some(libcuda) = libcuda {
         links.one("lib64/stubs/libcuda.so", libcuda);
@@ -123,12 +77,10 @@ pub(super) fn spec(
     links.one("lib", Path::new("lib64"));
     // Builds may ask for more: `extras/CUPTI`, `targets`, `version.json`. The root of an environment has other things.
     if !host.is_directory(&toolkit.root.join("conda-meta")) {
-        let top: BTreeSet<String> = links
-            .links
-            .keys()
-            .filter_map(|link| link.split('/').next())
-            .map(str::to_owned)
-            .collect();
+        let mut top = BTreeSet::new();
+        for link in links.links.keys() {
+            top.extend(link.split('/').next().map(str::to_owned));
+        }
         links.all("", &toolkit.root, &|name| !top.contains(name));
     }
     let mut spec = links.spec();
@@ -139,23 +91,15 @@ pub(super) fn spec(
     spec
 }
 
-/// Returns the settings of nvcc. They lead to the toolkit itself, so that what is built contains no path of the view. Paths that
-/// the format cannot quote lead through the view.
+/// The settings of nvcc. They lead to the toolkit itself, so that what is built contains no path of the view. Paths that the
+/// format cannot quote lead through the view.
 fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
-    let place = |real: Option<&Path>, below: &str| {
-        let text = real.and_then(Path::to_str).filter(|text| !has_sign(text));
-        text.map_or_else(|| format!("$(TOP)/{below}"), str::to_owned)
-    };
-    let include = place(toolkit.include.as_deref(), "include");
-    let libraries = place(toolkit.libraries.as_deref(), "lib64");
-    let cicc = place(
-        toolkit.part(PartKind::Cicc).and_then(Path::parent),
-        "nvvm/bin",
-    );
-    let libdevice = place(
-        toolkit.part(PartKind::Libdevice).and_then(Path::parent),
-        "nvvm/libdevice",
-    );
+    let include = quoted(toolkit.include.as_deref(), "include");
+    let libraries = quoted(toolkit.libraries.as_deref(), "lib64");
+    let cicc = toolkit.part(PartKind::Cicc).and_then(Path::parent);
+    let cicc = quoted(cicc, "nvvm/bin");
+    let libdevice = toolkit.part(PartKind::Libdevice).and_then(Path::parent);
+    let libdevice = quoted(libdevice, "nvvm/libdevice");
     let has_cccl = toolkit
         .include
         .as_ref()
@@ -167,7 +111,7 @@ fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     };
     let borrowed: String = borrowed
         .iter()
-        .map(|directory| format!("\"-I{}\" ", place(Some(directory), "include")))
+        .map(|directory| format!("\"-I{}\" ", quoted(Some(directory), "include")))
         .collect();
     // The compiler knows its own directory of headers, and their order matters.
     let own = if include == "/usr/include" {
@@ -188,6 +132,14 @@ fn profile(host: &Host, toolkit: &Toolkit, borrowed: &[PathBuf]) -> String {
     )
 }
 
+/// A path, or that of its links in the view.
+fn quoted(path: Option<&Path>, link: &str) -> String {
+    match path.and_then(Path::to_str) {
+        Some(text) if !has_sign(text) => text.to_owned(),
+        _ => format!("$(TOP)/{link}"),
+    }
+}
+
 /// The links of a view, by the path in it. The first of two links of one name stays.
 struct Links<'h> {
     host: &'h Host,
@@ -204,21 +156,74 @@ impl Links<'_> {
     }
 
     /// Links to what a directory contains.
-    fn all(&mut self, below: &str, directory: &Path, is_its: &dyn Fn(&str) -> bool) {
+    fn all(&mut self, link: &str, directory: &Path, is_wanted: &dyn Fn(&str) -> bool) {
         for entry in self.host.list(directory).unwrap_or_default() {
-            let Some(name) = entry.name.to_str().filter(|name| is_its(name)) else {
+            let Some(name) = entry.name.to_str() else {
                 continue;
             };
-            if matches!(
-                entry.kind,
-                FileKind::File | FileKind::Link | FileKind::Directory
-            ) {
-                let link = format!("{below}/{name}").trim_start_matches('/').to_owned();
+            let kinds = [FileKind::File, FileKind::Link, FileKind::Directory];
+            if is_wanted(name) && kinds.contains(&entry.kind) {
+                let link = format!("{link}/{name}").trim_start_matches('/').to_owned();
                 self.links
                     .entry(link)
                     .or_insert_with(|| directory.join(name));
             }
         }
+    }
+
+    fn add_parts(&mut self, toolkit: &Toolkit) {
+        for part in toolkit.parts.values() {
+            if let Some(directory) = part.path.parent()
+                && directory.ends_with("bin")
+            {
+                self.all("bin", directory, &|name| {
+                    PROGRAMS.split_whitespace().any(|program| program == name)
+                });
+            }
+        }
+        if let Some(cicc) = toolkit.part(PartKind::Cicc) {
+            self.one("nvvm/bin/cicc", cicc);
+        }
+        if let Some(libdevice) = toolkit.part(PartKind::Libdevice) {
+            self.one(LIBDEVICE, libdevice);
+        }
+        if let Some(directory) = toolkit.part(PartKind::Nvvm).and_then(Path::parent) {
+            self.all("nvvm/lib64", directory, &|name| {
+                name.starts_with("libnvvm.so")
+            });
+        }
+    }
+
+    fn add_headers(&mut self, toolkit: &Toolkit, borrowed: &[PathBuf]) {
+        if let Some(include) = &toolkit.include {
+            let is_shared = !include.starts_with(&toolkit.root);
+            // The compiler searches this directory by itself. Builds look for single headers to find a toolkit.
+            let is_default = include == Path::new("/usr/include");
+            if borrowed.is_empty() && !is_shared {
+                self.one("include", include);
+            } else {
+                self.all("include", include, &|name| {
+                    (!is_shared || begins(HEADERS, name)) && (!is_default || name.ends_with(".h"))
+                });
+            }
+        }
+        for directory in borrowed {
+            self.all("include", directory, &|_| true);
+        }
+    }
+
+    fn add_libraries(&mut self, toolkit: &Toolkit) {
+        if let Some(libraries) = &toolkit.libraries {
+            let is_shared = !libraries.starts_with(&toolkit.root);
+            self.all("lib64", libraries, &|name| {
+                let is_of_toolkit = !is_shared
+                    || begins(LIBRARIES, name)
+                    || catalog().family_of_file(Path::new(name)).is_some();
+                name != "stubs" && is_of_toolkit
+            });
+            self.all("lib64/stubs", &libraries.join("stubs"), &|_| true);
+        }
+        self.add_linker_names();
     }
 
     /// Adds `libX.so` for the newest `libX.so.N`: the linker looks for names without a version.
@@ -245,31 +250,27 @@ impl Links<'_> {
 
     /// The identity of each file is part of the view's name, so that another build of it makes another view.
     fn spec(self) -> ViewSpec {
-        let of_file = |target: &PathBuf| {
-            let stat = self.host.stat(target).ok()?;
-            Some((target.clone(), identity(stat.id, stat.size, stat.modified)))
-        };
-        let identities = self
-            .links
-            .values()
-            .filter(|target| target.is_absolute())
-            .filter_map(of_file)
-            .collect();
+        let mut identities = BTreeMap::new();
+        for target in self.links.values() {
+            if target.is_absolute()
+                && let Ok(stat) = self.host.stat(target)
+            {
+                let identity = identity(stat.id, stat.size, stat.modified);
+                identities.insert(target.clone(), identity);
+            }
+        }
         ViewSpec::of_links(self.links, identities)
     }
 }
 
 /// True if nvcc finds a header beside those of the toolkit; those of libcu++ have a directory of their own since CUDA 13.
 pub(super) fn has_header(host: &Host, toolkit: &Toolkit, header: &str) -> bool {
-    let is_in = |include: &PathBuf| [include.join(header), include.join("cccl").join(header)];
-    toolkit
-        .include
-        .iter()
-        .flat_map(is_in)
-        .any(|path| host.is_file(&path))
+    toolkit.include.as_ref().is_some_and(|include| {
+        host.is_file(&include.join(header)) || host.is_file(&include.join("cccl").join(header))
+    })
 }
 
-/// Returns the directories of a framework's packages that have one of these headers, which the toolkit lacks.
+/// The directories of a framework's packages that have one of these headers, which the toolkit lacks.
 pub(super) fn borrowed(
     host: &Host,
     toolkit: &Toolkit,
@@ -280,12 +281,12 @@ pub(super) fn borrowed(
         .iter()
         .filter(|header| !has_header(host, toolkit, header))
         .collect();
-    let brings = |directory: &&PathBuf| {
-        missing
-            .iter()
-            .any(|header| host.is_file(&directory.join(header)))
-    };
-    includes.iter().filter(brings).cloned().collect()
+    let mut borrowed = includes.to_vec();
+    borrowed.retain(|directory| {
+        let mut missing = missing.iter();
+        missing.any(|header| host.is_file(&directory.join(header)))
+    });
+    borrowed
 }
 
 /// Returns the directories of headers of NVIDIA's wheels beside a framework. Watches them, and those that may appear.
@@ -297,12 +298,9 @@ pub(super) fn includes(
     let mut found = Vec::new();
     for site in site_packages {
         let nvidia = site.join("nvidia");
-        let parts = host.list(&nvidia).unwrap_or_default();
-        found.extend(
-            parts
-                .iter()
-                .map(|part| nvidia.join(&part.name).join("include")),
-        );
+        for part in host.list(&nvidia).unwrap_or_default() {
+            found.push(nvidia.join(&part.name).join("include"));
+        }
         watched.extend([site.clone(), nvidia]);
     }
     watched.extend(found.iter().cloned());

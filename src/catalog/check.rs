@@ -64,42 +64,36 @@ mod tests {
 
     const TORCH: &str = include_str!("../../profiles/frameworks/torch.toml");
 
+    /// The error of a file in which `from` is replaced by `to`, in the line that begins with `start`.
+    fn error(path: &str, whole: &str, [from, to, start]: [&str; 3]) -> String {
+        assert!(
+            checked(path, whole).is_ok() && whole.contains(from),
+            "{path}: {from}"
+        );
+        let broken = whole.replacen(from, to, 1);
+        let mut lines = broken.lines();
+        let line = 1 + lines.position(|line| line.starts_with(start)).unwrap();
+        let error = checked(path, &broken).unwrap_err();
+        let place = format!("profiles/{path}: TOML parse error at line {line},");
+        assert!(error.starts_with(&place), "{error}");
+        error
+    }
+
     #[test]
     fn a_typo_is_reported_with_its_file_its_line_and_its_field() {
-        let error = |path: &str, whole: &str, (from, to): (&str, &str), at: &str| {
-            assert!(
-                checked(path, whole).is_ok() && whole.contains(from),
-                "{path}: {from}"
-            );
-            let broken = whole.replacen(from, to, 1);
-            let line = 1 + broken
-                .lines()
-                .position(|line| line.starts_with(at))
-                .unwrap();
-            let error = checked(path, &broken).unwrap_err();
-            assert!(
-                error.starts_with(&format!(
-                    "profiles/{path}: TOML parse error at line {line},"
-                )),
-                "{error}"
-            );
-            error
-        };
-        let in_torch = |from_to, at| error("frameworks/torch.toml", TORCH, from_to, at);
-        let field = in_torch(
-            ("\ndistributions = ", "\ndistribution = "),
-            "distribution = ",
-        );
+        let torch = "frameworks/torch.toml";
+        let typo = ["\ndistributions = ", "\ndistribution = ", "distribution = "];
+        let field = error(torch, TORCH, typo);
         assert!(
             field.contains("unknown field `distribution`, expected one of `name`"),
             "{field}"
         );
-        let record = in_torch(
-            ("by = \"compile-version\"", "by = \"compiled\""),
-            "by = \"compiled\"",
-        );
+        let compiled = "by = \"compiled\"";
+        let typo = ["by = \"compile-version\"", compiled, compiled];
+        let record = error(torch, TORCH, typo);
         assert!(record.contains("unknown variant `compiled`"), "{record}");
-        let nested = in_torch(("symbol = \"", "function = \""), "[[floor.cudnn]]");
+        let typo = ["symbol = \"", "function = \"", "[[floor.cudnn]]"];
+        let nested = error(torch, TORCH, typo);
         assert!(
             nested.contains("unknown field `function`, expected `file` or `symbol`"),
             "{nested}"
@@ -108,8 +102,7 @@ mod tests {
         let range = error(
             "builds.toml",
             builds,
-            ("\">=3.7,<9.0\"", "\">=x\""),
-            "gpus = \">=x\"",
+            ["\">=3.7,<9.0\"", "\">=x\"", "gpus = \">=x\""],
         );
         assert!(
             range.contains("`>=x` is not a range of versions"),

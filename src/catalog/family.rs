@@ -7,6 +7,11 @@ use crate::formats::names::{first_number, matches_pattern};
 use crate::version::Version;
 
 impl Family {
+    /// True for the libraries of the driver, which belong to the kernel's module and not to a program.
+    pub fn is_driver(&self) -> bool {
+        self.name == "driver"
+    }
+
     pub fn has_member(&self, stem: &str) -> bool {
         self.members
             .iter()
@@ -20,7 +25,7 @@ impl Family {
             .any(|beginning| symbol.starts_with(beginning.as_str()))
     }
 
-    /// Returns the part of its SONAMEs after `.so.` for a CUDA major.
+    /// The part of its SONAMEs after `.so.` for a CUDA major.
     pub fn suffix(&self, cuda_major: u32) -> Option<&str> {
         self.suffix
             .get(&cuda_major.to_string())
@@ -28,7 +33,7 @@ impl Family {
             .map(String::as_str)
     }
 
-    /// Returns the CUDA major whose SONAMEs have this suffix, if there is only one.
+    /// The CUDA major whose SONAMEs have this suffix, if there is only one.
     pub fn cuda_of_suffix(&self, suffix: &str) -> Option<u32> {
         let mut majors = self
             .suffix
@@ -38,7 +43,7 @@ impl Family {
         if majors.next().is_some() { None } else { only }
     }
 
-    /// Returns the stems of a complete installation of this SONAME major: the main one if the profile lists none.
+    /// The stems of a complete installation of this SONAME major: the main one if the profile lists none.
     pub fn required(&self, soname_major: u32) -> Vec<&str> {
         if self.required.is_empty() {
             return vec![&self.main];
@@ -49,7 +54,7 @@ impl Family {
             .collect()
     }
 
-    /// Returns the stem of each opening file of this SONAME major with each stem that it opens at run time.
+    /// The stem of each opening file of this SONAME major with each stem that it opens at run time.
     pub fn dlopens(&self, soname_major: u32) -> impl Iterator<Item = (&str, &str)> {
         let opens = self
             .dlopens
@@ -92,12 +97,12 @@ impl Family {
         self.shim.get(&soname_major?.to_string())
     }
 
-    /// Returns the names without a version that files of this SONAME major open at run time.
+    /// The names without a version that files of this SONAME major open at run time.
     pub fn dlopens_unversioned(&self, soname_major: u32) -> &[String] {
         by_major(&self.dlopens_unversioned, soname_major)
     }
 
-    /// Returns the distribution on the Python package index that provides it.
+    /// The distribution on the Python package index that provides it.
     pub fn wheel(&self, cuda_major: u32) -> Option<String> {
         let base = self.wheel.as_ref()?;
         let plain = cuda_major >= 13 && !self.wheel_always_suffixed;
@@ -108,7 +113,7 @@ impl Family {
         })
     }
 
-    /// Returns the Debian package in NVIDIA's repository that provides it.
+    /// The Debian package in NVIDIA's repository that provides it.
     pub fn apt(&self, cuda_major: u32, soname_major: u32) -> Option<String> {
         let template = self
             .apt

@@ -1,5 +1,6 @@
 //! Frameworks: the files that hold their records.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::framework_rows::{CodeRecord, Framework, Sign, VersionRecord};
@@ -8,31 +9,27 @@ use crate::formats::names::matches_pattern;
 impl Framework {
     /// True if it may hold a record in this file, in whichever directory of packages.
     pub fn reads(&self, file: &Path) -> bool {
-        let of_families = self.floor.values().chain(self.major.values()).flatten();
-        let records = self
-            .cuda
-            .iter()
-            .chain(of_families)
-            .filter_map(VersionRecord::file);
+        let families = self.floor.values().chain(self.major.values()).flatten();
+        let records = self.cuda.iter().chain(families);
         let signs = self.cpu_only.iter().filter_map(|sign| match sign {
             Sign::Assignment { file, .. } | Sign::Pair { file, .. } => Some(file.as_str()),
             _ => None,
         });
-        let is_it = |pattern: &str| {
-            let mut parts = file.iter().rev();
-            let is_part = |part: &str| {
-                parts
-                    .next()
-                    .and_then(|name| name.to_str())
-                    .is_some_and(|name| matches_pattern(part, name))
-            };
-            pattern.rsplit('/').all(is_part)
-        };
         records
+            .filter_map(VersionRecord::file)
             .chain(self.code.iter().map(CodeRecord::file))
             .chain(signs)
-            .any(is_it)
+            .any(|pattern| ends_with(file, pattern))
     }
+}
+
+/// True if the last parts of a path are those of a pattern.
+fn ends_with(path: &Path, pattern: &str) -> bool {
+    let mut parts = path.iter().rev();
+    pattern.rsplit('/').all(|part| {
+        let name = parts.next().and_then(OsStr::to_str);
+        name.is_some_and(|name| matches_pattern(part, name))
+    })
 }
 
 impl CodeRecord {
@@ -46,7 +43,7 @@ impl CodeRecord {
 }
 
 impl VersionRecord {
-    /// Returns the framework's file that holds it, if one does.
+    /// The framework's file that holds it, if one does.
     pub fn file(&self) -> Option<&str> {
         match self {
             VersionRecord::Assignment { file, .. }

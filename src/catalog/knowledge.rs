@@ -28,19 +28,18 @@ pub fn knowledge() -> &'static Knowledge {
 }
 
 impl Knowledge {
-    /// Returns the oldest driver that runs this CUDA version. From CUDA 11 on, it runs every minor of the major. Before, an
+    /// The oldest driver that runs this CUDA version. From CUDA 11 on, it runs every minor of the major. Before, an
     /// unknown minor counts as the oldest.
     pub fn driver_floor(&self, major: u32, minor: Option<u32>) -> Option<Version> {
-        let is_of_minor = |cuda: Version| {
-            cuda.numbers().len() == 1 || minor.is_none_or(|minor| cuda.minor() == minor)
-        };
-        let floors = self.drivers.floor.iter();
-        let matching =
-            floors.filter(|floor| floor.cuda.major() == major && is_of_minor(floor.cuda));
+        let matching = self.drivers.floor.iter().filter(|floor| {
+            floor.cuda.major() == major
+                && (floor.cuda.numbers().len() == 1
+                    || minor.is_none_or(|minor| floor.cuda.minor() == minor))
+        });
         matching.map(|floor| floor.driver).min()
     }
 
-    /// Returns the CUDA version that a driver branch supports completely.
+    /// The CUDA version that a driver branch supports completely.
     pub fn cuda_of_driver(&self, driver: Version) -> Option<CudaVersion> {
         self.drivers
             .branch
@@ -49,7 +48,7 @@ impl Knowledge {
             .map(|branch| branch.cuda)
     }
 
-    /// Returns the CUDA version that brought a version of PTX.
+    /// The CUDA version that brought a version of PTX.
     pub fn cuda_of_ptx(&self, version: &str) -> Option<CudaVersion> {
         self.drivers
             .ptx
@@ -58,7 +57,7 @@ impl Knowledge {
             .map(|(_, cuda)| *cuda)
     }
 
-    /// Returns the CUDA version of each toolkit that came with a driver.
+    /// The CUDA version of each toolkit that came with a driver.
     pub fn cuda_releases(&self) -> impl Iterator<Item = CudaVersion> {
         self.drivers
             .toolkit
@@ -66,14 +65,14 @@ impl Knowledge {
             .map(|toolkit| CudaVersion::of(toolkit.cuda))
     }
 
-    /// Returns the oldest driver that came with a toolkit of this CUDA version, and supports it completely.
+    /// The oldest driver that came with a toolkit of this CUDA version, and supports it completely.
     pub fn driver_of_cuda(&self, cuda: CudaVersion) -> Option<Version> {
         let toolkits = self.drivers.toolkit.iter();
         let equal = toolkits.filter(|toolkit| toolkit.cuda.agrees_with(&cuda.version()));
         equal.map(|toolkit| toolkit.driver).min()
     }
 
-    /// Returns the versions of cuDNN that have code for a GPU in builds for this CUDA major, oldest first.
+    /// The versions of cuDNN that have code for a GPU in builds for this CUDA major, oldest first.
     pub fn cudnn_for(&self, gpu: ComputeCapability, cuda: u32) -> Vec<&Range> {
         let gpu = gpu.version();
         let rows = self
@@ -84,7 +83,7 @@ impl Knowledge {
         rows.map(|row| &row.versions).collect()
     }
 
-    /// Returns the newest builds of a framework that have code for a GPU, except the builds of version `without`.
+    /// The newest builds of a framework that have code for a GPU, except the builds of version `without`.
     pub fn build_for(
         &self,
         framework: &str,
@@ -92,19 +91,14 @@ impl Knowledge {
         without: Option<Version>,
     ) -> Option<&GpuBuild> {
         let gpu = gpu.version();
-        let is_other =
-            |build: &&GpuBuild| without.is_none_or(|version| !build.versions.allows(&version));
-        let of_framework = self
-            .builds
-            .build
-            .iter()
-            .filter(|build| build.framework == framework);
-        of_framework
-            .filter(is_other)
-            .rfind(|build| build.gpus.allows(&gpu))
+        self.builds.build.iter().rfind(|build| {
+            build.framework == framework
+                && without.is_none_or(|version| !build.versions.allows(&version))
+                && build.gpus.allows(&gpu)
+        })
     }
 
-    /// Returns the distribution of the newest builds of a framework with CUDA.
+    /// The distribution of the newest builds of a framework with CUDA.
     pub fn distribution(&self, framework: &str) -> Option<&str> {
         let build = self
             .builds
@@ -114,7 +108,7 @@ impl Knowledge {
         Some(&build.distribution)
     }
 
-    /// Returns the reason why this release is never picked.
+    /// The reason why this release is never picked.
     pub fn bad_release(&self, family: &str, version: &Version) -> Option<&str> {
         let mut rows = self.bad.release.iter();
         let row = rows.find(|row| row.family == family && row.version.agrees_with(version))?;
@@ -129,7 +123,7 @@ impl Knowledge {
             .any(|row| row.of.contains_key(family))
     }
 
-    /// Returns the bad combinations that these versions and GPUs meet completely.
+    /// The bad combinations that these versions and GPUs meet completely.
     pub fn bad_combinations<'k>(
         &'k self,
         versions: &BTreeMap<&str, Version>,
@@ -148,14 +142,17 @@ impl Combination {
     }
 
     fn is_met(&self, versions: &BTreeMap<&str, Version>, gpus: &[ComputeCapability]) -> bool {
-        let is_part = |(family, range): (&String, &Range)| {
-            versions
-                .get(family.as_str())
-                .is_some_and(|version| range.allows(version))
+        let has_gpu = match &self.gpus {
+            Some(range) => gpus.iter().any(|gpu| range.allows(&gpu.version())),
+            None => true,
         };
-        let has_gpu = |range: &Range| gpus.iter().any(|gpu| range.allows(&gpu.version()));
-        let has_gpu = self.gpus.as_ref().is_none_or(has_gpu);
-        has_gpu && (!self.several_gpus || gpus.len() > 1) && self.of.iter().all(is_part)
+        has_gpu
+            && (!self.several_gpus || gpus.len() > 1)
+            && self.of.iter().all(|(family, range)| {
+                versions
+                    .get(family.as_str())
+                    .is_some_and(|version| range.allows(version))
+            })
     }
 }
 

@@ -22,70 +22,68 @@ pub(super) fn of_rows(errors: &Errors) -> Result<Vec<Vec<Vec<String>>>, String> 
 }
 
 fn of_regex(source: &str) -> Result<Vec<String>, String> {
-    let syntax = ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .build()
-        .parse(source);
-    let syntax = syntax.map_err(|error| error.to_string())?;
+    let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
+    let syntax = parser.parse(source).map_err(|error| error.to_string())?;
     // A message may go on in the next lines.
-    let found = of_syntax(&syntax, source.contains(r"\s"));
-    let found = found.and_then(|all| {
-        all.into_iter()
-            .map(|one| String::from_utf8(one).ok())
-            .collect()
-    });
-    found.ok_or_else(|| format!("no literal of four characters or more: {source}"))
+    let literals = of_syntax(&syntax, source.contains(r"\s")).unwrap_or_default();
+    let texts: Result<Vec<String>, _> = literals.into_iter().map(String::from_utf8).collect();
+    match texts {
+        Ok(texts) if !texts.is_empty() => Ok(texts),
+        _ => Err(format!("no literal of four characters or more: {source}")),
+    }
 }
 
 /// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
 /// message that goes on begins with the first ones.
 fn of_syntax(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
-    let shortest = |literals: &Vec<Vec<u8>>| literals.iter().map(Vec::len).min().unwrap_or(0);
-    let of = |syntax| of_syntax(syntax, goes_on);
     let found = match syntax.kind() {
-        HirKind::Capture(group) => of(&group.sub)?,
-        HirKind::Repetition(repetition) if repetition.min > 0 => of(&repetition.sub)?,
-        HirKind::Alternation(branches) => branches
-            .iter()
-            .map(of)
-            .collect::<Option<Vec<_>>>()?
-            .concat(),
-        HirKind::Concat(parts) => {
-            let from = |at: usize| {
-                let own = of(&parts[at]);
-                let joined = prefixes(&Hir::concat(parts[at..].to_vec()));
-                own.into_iter()
-                    .chain(joined)
-                    .max_by_key(shortest)
-                    .filter(|all| shortest(all) >= SHORTEST)
-            };
-            let mut all = (0..parts.len()).filter_map(from);
-            if goes_on {
-                all.next()?
-            } else {
-                all.max_by_key(shortest)?
+        HirKind::Capture(group) => of_syntax(&group.sub, goes_on)?,
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            of_syntax(&repetition.sub, goes_on)?
+        }
+        HirKind::Alternation(branches) => {
+            let mut all = Vec::new();
+            for branch in branches {
+                all.extend(of_syntax(branch, goes_on)?);
             }
+            all
+        }
+        HirKind::Concat(parts) => {
+            let mut best: Option<Vec<Vec<u8>>> = None;
+            for start in 0..parts.len() {
+                let own = of_syntax(&parts[start], goes_on);
+                let joined = prefixes(&Hir::concat(parts[start..].to_vec()));
+                for all in own.into_iter().chain(joined) {
+                    if best
+                        .as_ref()
+                        .is_none_or(|best| shortest(&all) >= shortest(best))
+                    {
+                        best = Some(all);
+                    }
+                }
+                if goes_on && best.as_ref().is_some_and(|best| shortest(best) >= SHORTEST) {
+                    break;
+                }
+            }
+            best?
         }
         _ => prefixes(syntax)?,
     };
     (shortest(&found) >= SHORTEST).then_some(found)
 }
 
+/// The length of the shortest literal.
+fn shortest(literals: &[Vec<u8>]) -> usize {
+    literals.iter().map(Vec::len).min().unwrap_or_default()
+}
+
 /// Every text that a match can begin with, over neighbouring parts. A line ends it.
 fn prefixes(syntax: &Hir) -> Option<Vec<Vec<u8>>> {
     let found = Extractor::new().limit_total(MOST).extract(syntax);
-    let in_line = |text: &[u8]| {
-        text.split(u8::is_ascii_control)
-            .next()
-            .unwrap_or_default()
-            .to_vec()
-    };
-    Some(
-        found
-            .literals()?
-            .iter()
-            .map(|literal| in_line(literal.as_bytes()))
-            .collect(),
-    )
+    let mut prefixes = Vec::new();
+    for literal in found.literals()? {
+        let mut lines = literal.as_bytes().split(u8::is_ascii_control);
+        prefixes.push(lines.next().unwrap_or_default().to_vec());
+    }
+    Some(prefixes)
 }

@@ -132,9 +132,10 @@ impl Catalog {
 
     /// Returns the family of this name, or of this name of NVIDIA's, in upper or lower case.
     pub fn family_named(&self, word: &str) -> Option<&Family> {
-        let is_word = |name: &String| name.eq_ignore_ascii_case(word);
-        let mut families = self.families.iter();
-        families.find(|family| is_word(&family.name) || is_word(&family.display))
+        self.families.iter().find(|family| {
+            let mut names = [&family.name, &family.display].into_iter();
+            names.any(|name| name.eq_ignore_ascii_case(word))
+        })
     }
 
     /// Returns the family and the stem of a file name or SONAME: `cudnn` and `libcudnn_ops` of `libcudnn_ops.so.9`.

@@ -24,13 +24,13 @@ pub struct Platform<'n> {
 }
 
 impl Platform<'_> {
-    /// Returns the file of a wheel's release for this kind of machine.
+    /// The file of a wheel's release for this kind of machine.
     pub fn file<'w>(&self, wheel: &'w Wheel, version: Version) -> Option<&'w WheelFile> {
         let mut files = wheel.files.iter().filter(|file| file.version == version);
         files.find(|file| self.has(&wheel.name, file))
     }
 
-    /// Returns the wheels of a toolkit for this kind of machine, if there are all of them.
+    /// The wheels of a toolkit for this kind of machine, if there are all of them.
     pub fn toolkit<'t>(&self, toolkit: &'t ToolkitRow) -> Option<Vec<&'t WheelFile>> {
         let parts = toolkit.files.chunk_by(|one, next| one.name == next.name);
         parts
@@ -45,7 +45,7 @@ impl Platform<'_> {
                 .is_none_or(|names| names.contains(&file.file_name(distribution)))
     }
 
-    /// Returns the row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.
+    /// The row and the file of a package, `nvidia-cudnn-cu12 9.1.0.70`.
     pub fn wheel(&self, package: &str) -> Option<(&'static Wheel, &'static WheelFile)> {
         let (name, version) = package.split_once(' ')?;
         let version = version.parse().ok()?;
@@ -60,21 +60,18 @@ impl Platform<'_> {
             elf::AARCH64 => "aarch64",
             _ => return false,
         };
-        let needed = |tag: &str| {
-            let tag = tag.strip_suffix(architecture)?.strip_suffix('_')?;
-            let named = NAMED
-                .iter()
-                .find(|(name, _)| *name == tag)
-                .map(|(_, glibc)| Version::new(glibc));
-            named.or_else(|| {
-                tag.strip_prefix("manylinux_")?
-                    .replace('_', ".")
-                    .parse()
-                    .ok()
-            })
-        };
         tags.split('.')
-            .filter_map(needed)
+            .filter_map(|tag| tag.strip_suffix(architecture)?.strip_suffix('_'))
+            .filter_map(glibc_of)
             .any(|glibc| glibc <= self.glibc)
     }
+}
+
+/// The glibc that a tag without its architecture asks for: `manylinux_2_28`.
+fn glibc_of(tag: &str) -> Option<Version> {
+    if let Some((_, glibc)) = NAMED.iter().find(|(name, _)| *name == tag) {
+        return Some(Version::new(glibc));
+    }
+    let numbers = tag.strip_prefix("manylinux_")?;
+    numbers.replace('_', ".").parse().ok()
 }

@@ -12,7 +12,7 @@ pub fn statuses() -> &'static Statuses {
 }
 
 impl Statuses {
-    /// Returns the cause of a cuDNN status, which does not depend on the release.
+    /// The cause of a cuDNN status, which does not depend on the release.
     pub fn of_cudnn(&self, code: i64) -> Option<Fault> {
         cause(&self.cudnn, code)
     }
@@ -21,7 +21,6 @@ impl Statuses {
         cause(&self.cuda, code)
     }
 
-    /// Returns the cause of a known line.
     pub fn of_message(&self, line: &str) -> Option<Fault> {
         self.message
             .iter()
@@ -32,11 +31,10 @@ impl Statuses {
 
 /// True for a call of the driver or the runtime: `cuMemAlloc`, `cudaMalloc`, but not `cublasCreate` or `cudnnCreate`.
 pub fn is_driver_call(call: &str) -> bool {
-    let is_followed = |beginning| {
-        call.strip_prefix(beginning)
-            .is_some_and(|rest| rest.starts_with(char::is_uppercase))
-    };
-    is_followed("cu") || is_followed("cuda")
+    ["cu", "cuda"]
+        .into_iter()
+        .filter_map(|beginning| call.strip_prefix(beginning))
+        .any(|rest| rest.starts_with(char::is_uppercase))
 }
 
 fn cause(table: &[Status], code: i64) -> Option<Fault> {

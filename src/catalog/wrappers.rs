@@ -36,9 +36,8 @@ fn table() -> Vec<Wrapper> {
         }
         for name in ["--help", "--version"] {
             if row.options.iter().all(|option| option.name != name) {
-                let name = name.to_owned();
                 row.options.push(Switch {
-                    name,
+                    name: name.to_owned(),
                     takes: Takes::Nothing,
                     meaning: Meaning::Nothing,
                 });
@@ -61,7 +60,7 @@ impl Wrapper {
         self.names.iter().any(|known| known == name)
     }
 
-    /// Returns the words one of which it needs to start a program.
+    /// The words one of which it needs to start a program.
     pub fn commands(&self) -> &[String] {
         let commands = self.usage.iter().find_map(|part| match part {
             UsagePart::Commands(commands) => Some(commands.as_slice()),
@@ -72,31 +71,37 @@ impl Wrapper {
 
     /// Returns an option by its name with its dashes; nothing if the row does not list it.
     pub fn option(&self, name: &str) -> Option<Switch> {
-        let plain = |name: &str| match self.style {
-            OptionStyle::OneDash => name.trim_start_matches('-').to_owned(),
-            OptionStyle::Underscores if name.starts_with("--") => name.replace('_', "-"),
-            _ => name.to_owned(),
-        };
-        let wanted = plain(name);
-        let listed = self
-            .options
-            .iter()
-            .find(|option| plain(&option.name) == wanted);
-        let is_long = name.starts_with("--");
+        let wanted = self.plain(name);
+        let mut options = self.options.iter();
+        if let Some(listed) = options.find(|option| self.plain(&option.name) == wanted) {
+            return Some(listed.clone());
+        }
+        if !name.starts_with("--") {
+            return None;
+        }
         match self.style {
-            OptionStyle::Usual if listed.is_none() && is_long => {
-                let mut fitting = self
+            OptionStyle::Usual => {
+                let mut longer = self
                     .options
                     .iter()
                     .filter(|option| option.name.starts_with(name));
-                fitting.next().filter(|_| fitting.next().is_none()).cloned()
+                longer.next().filter(|_| longer.next().is_none()).cloned()
             }
-            OptionStyle::Attached if listed.is_none() && is_long => Some(Switch {
+            OptionStyle::Attached => Some(Switch {
                 name: wanted,
                 takes: Takes::Attached,
                 meaning: Meaning::Other,
             }),
-            _ => listed.cloned(),
+            OptionStyle::OneDash | OptionStyle::Underscores => None,
+        }
+    }
+
+    /// The name of an option, in the one of its spellings that all are compared in.
+    fn plain(&self, name: &str) -> String {
+        match self.style {
+            OptionStyle::OneDash => name.trim_start_matches('-').to_owned(),
+            OptionStyle::Underscores if name.starts_with("--") => name.replace('_', "-"),
+            _ => name.to_owned(),
         }
     }
 }
@@ -188,10 +193,16 @@ mod tests {
         }
     }
 
+    fn row(name: &str) -> &'static Wrapper {
+        wrappers().iter().find(|row| row.is_named(name)).unwrap()
+    }
+
+    fn takes(name: &str, option: &str) -> Option<Takes> {
+        row(name).option(option).map(|option| option.takes)
+    }
+
     #[test]
     fn options_are_known_as_they_are_written() {
-        let row = |name: &str| wrappers().iter().find(|row| row.is_named(name)).unwrap();
-        let takes = |name, option| row(name).option(option).map(|option| option.takes);
         assert_eq!(takes("torchrun", "--nproc_per_node"), Some(Takes::Value));
         assert_eq!(takes("mpirun", "--np"), Some(Takes::Value));
         assert_eq!(takes("mpirun", "-mca"), Some(Takes::Pair));

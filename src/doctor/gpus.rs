@@ -28,7 +28,7 @@ pub(super) struct Card {
 impl Card {
     pub(super) fn evidence(&self) -> FindingEvidence {
         let number = u16::from_str_radix(self.id.trim_start_matches("0x"), 16).ok();
-        let model = number.and_then(catalog::gpu).map(|(_, _, product)| product);
+        let model = number.and_then(catalog::gpu).map(|known| known.product);
         FindingEvidence::Card {
             bus: self.bus.clone(),
             id: self.id.clone(),

@@ -1,6 +1,6 @@
 //! Environments of conda, mamba and pixi, and the package of each library in them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation, SearchLocations};
@@ -22,22 +22,22 @@ pub(super) fn listed(scan: &mut ScanContext<'_>, list: &Path) -> Vec<SearchLocat
 
 /// The directories of one environment and of its Python packages.
 pub(super) fn with_packages(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
-    let mut places = environment(scan, root);
-    if !places.is_empty() {
-        places.extend(python::in_environment(scan, root));
+    let mut locations = environment(scan, root);
+    if !locations.is_empty() {
+        locations.extend(python::in_environment(scan, root));
     }
-    places
+    locations
 }
 
 /// The directories of one environment, without its Python packages; empty where there is no environment.
-pub(super) fn environment(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
+pub(super) fn environment(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     let meta = root.join("conda-meta");
-    let names = look.children(&meta);
-    if !look.host.is_directory(&meta) {
+    let names = scan.children(&meta);
+    if !scan.host.is_directory(&meta) {
         return Vec::new();
     }
-    let mut places = SearchLocations::default();
-    for (below, origin) in [
+    let mut locations = SearchLocations::default();
+    for (directory, origin) in [
         ("lib", Origin::Conda),
         ("lib/stubs", Origin::Stub),
         ("targets/sbsa-linux/lib", Origin::Conda),
@@ -45,31 +45,33 @@ pub(super) fn environment(look: &mut ScanContext<'_>, root: &Path) -> Vec<Search
         ("targets/x86_64-linux/lib", Origin::Conda),
         ("targets/x86_64-linux/lib/stubs", Origin::Stub),
     ] {
-        places.insert(SearchLocation::new(root.join(below), origin));
+        locations.insert(SearchLocation::new(root.join(directory), origin));
     }
-    let packages: Vec<_> = names
-        .iter()
-        .filter_map(|name| Some((name, conda::package(name)?)))
-        .collect();
-    let files: Vec<PathBuf> = packages.iter().map(|(name, _)| meta.join(name)).collect();
-    let listed = records::libraries(look, &files, RECORD_LIMIT, |bytes| {
+    let mut packages = Vec::new();
+    let mut files = Vec::new();
+    for name in &names {
+        if let Some(package) = conda::package(name) {
+            packages.push(package);
+            files.push(meta.join(name));
+        }
+    }
+    let listed = records::libraries(scan, &files, RECORD_LIMIT, |bytes| {
         let files = conda::files(bytes, &records::is_library)
             .map_err(|error| ReadFault::bad_json(&error))?;
         Ok(files.into_iter().map(|path| (path, None)).collect())
     });
-    for ((_, (package, version, build)), libraries) in packages.into_iter().zip(listed) {
+    for ((package, version, build), libraries) in packages.into_iter().zip(listed) {
         // As `conda list` writes it.
-        let says = parts::says(format!("{package} {version} {build}"), package, version);
+        let record_of = parts::records(format!("{package} {version} {build}"), package, version);
         for (path, _) in &libraries {
             let path = root.join(path);
-            let Some((place, file)) = places.of_file(&path, Origin::Conda) else {
+            let Some((location, file)) = locations.of_file(&path, Origin::Conda) else {
                 continue;
             };
-            let said = parts::family_of_file(file).and_then(&says);
-            place
-                .packaged
-                .extend(said.map(|said| (file.to_owned(), said)));
+            if let Some(record) = parts::family_of_file(file).and_then(&record_of) {
+                location.records.insert(file.to_owned(), record);
+            }
         }
     }
-    places.all()
+    locations.all()
 }

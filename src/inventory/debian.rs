@@ -1,9 +1,10 @@
 //! Debian's and Ubuntu's package manager: the directories with libraries of its packages, and the package of each file.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation, SearchLocations};
+use super::location::{PackageRecord, ScanContext, SearchLocation, SearchLocations};
 use super::records;
 use super::scan_cache::PackagedLibraries;
 use super::warning::ReadFault;
@@ -15,17 +16,17 @@ use crate::version::Version;
 pub(super) const STATUS: &str = "/var/lib/dpkg/status";
 const LISTS: &str = "/var/lib/dpkg/info";
 
-pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let architecture = match look.scope.machine {
+pub(super) fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let architecture = match scan.scope.machine {
         elf::AARCH64 => "arm64",
         _ => "amd64",
     };
-    let mut places = SearchLocations::default();
-    for package in installed(look) {
+    let mut locations = SearchLocations::default();
+    for package in installed(scan) {
         let is_for_own_use =
             catalog::packages_of(&package.name).is_some_and(|packages| packages.own_use);
         let is_for_here = [architecture, "all"].contains(&package.architecture.as_str());
-        if !is_for_here || is_for_own_use && !look.scope.elsewhere {
+        if !is_for_here || is_for_own_use && !scan.scope.elsewhere {
             continue;
         }
         let origin = if is_for_own_use {
@@ -36,41 +37,43 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
         let version = library_version(&package);
         let title = format!("{} {}", package.name, package.version);
         for path in package.libraries.iter().map(Path::new) {
-            let Some((place, file)) = places.of_file(path, origin) else {
+            let Some((location, file)) = locations.of_file(path, origin) else {
                 continue;
             };
-            let packaged = Packaged {
+            let record = PackageRecord {
                 package: title.clone(),
                 version,
                 size: None,
             };
-            place.packaged.insert(file.to_owned(), packaged);
+            location.records.insert(file.to_owned(), record);
         }
     }
-    let mut places = places.all();
-    places.iter_mut().for_each(remove_links_for_compilers);
-    places
+    let mut locations = locations.all();
+    for location in &mut locations {
+        remove_links_for_compilers(location);
+    }
+    locations
 }
 
 /// The packages with libraries. The database is read again only after it changed: every change of the packages is
 /// written to it.
-fn installed(look: &mut ScanContext<'_>) -> Vec<PackagedLibraries> {
+fn installed(scan: &mut ScanContext<'_>) -> Vec<PackagedLibraries> {
     let database = Path::new(STATUS);
-    look.watch(database);
-    let Ok(stat) = look.host.stat(database) else {
+    scan.watch(database);
+    let Ok(stat) = scan.host.stat(database) else {
         return Vec::new();
     };
-    if let Some(packages) = look.known.packages.get(&stat) {
+    if let Some(packages) = scan.cache.packages.get(&stat) {
         return packages;
     }
-    let status = match look.host.map(database) {
+    let status = match scan.host.map(database) {
         _ if !stat.is_file() => Err(ReadFault::NotRegular),
         status => status.map_err(|error| ReadFault::unreadable(&error)),
     };
     let status = match status {
         Ok(status) => status,
         Err(fault) => {
-            look.warn(database, fault);
+            scan.warn(database, fault);
             return Vec::new();
         }
     };
@@ -78,14 +81,15 @@ fn installed(look: &mut ScanContext<'_>) -> Vec<PackagedLibraries> {
     // A damaged database may name a package twice; its list is read once.
     installed.sort_by(|a, b| (&a.name, &a.architecture).cmp(&(&b.name, &b.architecture)));
     installed.dedup_by(|a, b| (&a.name, &a.architecture) == (&b.name, &b.architecture));
-    let packages = installed
-        .into_iter()
-        .map(|package| with_libraries(look.host, package));
-    let packages: Vec<PackagedLibraries> = packages
-        .filter(|package| !package.libraries.is_empty())
-        .collect();
-    if look.known.is_settled(&stat) {
-        look.known.packages.insert(&stat, &packages);
+    let mut packages = Vec::new();
+    for package in installed {
+        let package = with_libraries(scan.host, package);
+        if !package.libraries.is_empty() {
+            packages.push(package);
+        }
+    }
+    if scan.cache.is_settled(&stat) {
+        scan.cache.packages.insert(&stat, &packages);
     }
     packages
 }
@@ -113,17 +117,18 @@ fn with_libraries(host: &Host, package: dpkg::DebianPackage) -> PackagedLibrarie
 }
 
 /// Removes `libcudnn.so`, a link for compilers: the package of the headers brings it, and not that of the library.
-fn remove_links_for_compilers(place: &mut SearchLocation) {
-    let stem = |name: &String| {
-        names::split(name).map(|(stem, number)| (stem.to_owned(), number.is_empty()))
-    };
-    let stems = place.packaged.keys().filter_map(stem);
-    let numbered: Vec<String> = stems
-        .filter(|(_, is_bare)| !is_bare)
-        .map(|(stem, _)| stem)
-        .collect();
-    place.packaged.retain(|name, _| {
-        stem(name).is_none_or(|(stem, is_bare)| !is_bare || !numbered.contains(&stem))
+fn remove_links_for_compilers(location: &mut SearchLocation) {
+    let mut numbered = BTreeSet::new();
+    for name in location.records.keys() {
+        if let Some((stem, number)) = names::split(name)
+            && !number.is_empty()
+        {
+            numbered.insert(stem.to_owned());
+        }
+    }
+    location.records.retain(|name, _| {
+        names::split(name)
+            .is_none_or(|(stem, number)| !number.is_empty() || !numbered.contains(stem))
     });
 }
 
@@ -131,9 +136,11 @@ pub fn is_wanted(package: &str) -> bool {
     catalog::packages_of(package).is_some()
 }
 
-/// Returns the version of the libraries, if the version of the package contains it.
+/// The version of the libraries, if the version of the package contains it.
 fn library_version(package: &PackagedLibraries) -> Option<Version> {
-    let is_upstream = catalog::packages_of(&package.name).is_some_and(|packages| packages.upstream);
-    let upstream = || dpkg::upstream(&package.version).filter(|_| is_upstream);
-    dpkg::before_toolkit(&package.version).or_else(upstream)
+    if let Some(version) = dpkg::before_toolkit(&package.version) {
+        return Some(version);
+    }
+    let is_upstream = catalog::packages_of(&package.name)?.upstream;
+    dpkg::upstream(&package.version).filter(|_| is_upstream)
 }

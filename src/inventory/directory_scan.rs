@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use super::evidence::{self, LibraryFile, LibrarySymbols};
 use super::location::ScanContext;
-use super::machine::Scope;
-use super::scan_cache::{Name, ScanCache};
+use super::scan_cache::Name;
 use super::warning::ReadFault;
 use crate::catalog::catalog;
 use crate::formats::names;
@@ -36,11 +35,11 @@ pub(super) struct Contents {
 
 #[derive(Default)]
 pub(super) struct DirectoryScan {
-    read: HashMap<FileId, FileFacts>,
+    files: HashMap<FileId, FileFacts>,
     seen: HashSet<PathBuf>,
 }
 
-struct Listed {
+struct ListedDirectory {
     directory: PathBuf,
     stat: Stat,
     entries: Vec<ScannedName>,
@@ -59,42 +58,38 @@ type FileFacts = Result<Option<(Arc<LibraryFile>, Arc<LibrarySymbols>)>, ReadFau
 
 impl DirectoryScan {
     /// Returns the contents of the directories that were not read before, in the order given.
-    pub(super) fn look_into(
+    pub(super) fn contents_of(
         &mut self,
-        look: &mut ScanContext<'_>,
-        directories: Vec<PathBuf>,
+        scan: &mut ScanContext<'_>,
+        mut directories: Vec<PathBuf>,
     ) -> Vec<Contents> {
-        let is_own = |directory: &Path| {
-            directory
+        let views = &scan.scope.views;
+        directories.retain(|directory| {
+            let is_own = directory
                 .parent()
-                .is_some_and(|parent| look.scope.views.iter().any(|view| view == parent))
-        };
-        let new: Vec<PathBuf> = directories
-            .into_iter()
-            .filter(|directory| !is_own(directory) && self.seen.insert(directory.clone()))
-            .collect();
-        let listed = parallel::map(&new, |directory| list(look.host, look.known, directory));
-        let mut directories = Vec::new();
-        for (listed, directory) in listed.into_iter().zip(new) {
-            match listed {
-                Ok(mut listed) => {
-                    if let Some(names) = listed
-                        .new
-                        .take()
-                        .filter(|_| look.known.is_settled(&listed.stat))
+                .is_some_and(|parent| views.iter().any(|view| view == parent));
+            !is_own && self.seen.insert(directory.clone())
+        });
+        let answers = parallel::map(&directories, |directory| list(scan, directory));
+        let mut listed = Vec::new();
+        for (answer, path) in answers.into_iter().zip(directories) {
+            match answer {
+                Ok(Some(mut directory)) => {
+                    if let Some(names) = directory.new.take()
+                        && scan.cache.is_settled(&directory.stat)
                     {
-                        look.known.directories.insert(&listed.stat, &names);
+                        scan.cache.directories.insert(&directory.stat, &names);
                     }
-                    directories.push(listed);
+                    listed.push(directory);
                 }
-                Err(Some(fault)) => look.warn(directory, fault),
-                Err(None) => {}
+                Ok(None) => {}
+                Err(fault) => scan.warn(path, fault),
             }
         }
-        self.read(look, &directories);
-        directories
+        self.read(scan, &listed);
+        listed
             .into_iter()
-            .map(|listed| self.contents(look, listed))
+            .map(|directory| self.contents(scan, directory))
             .collect()
     }
 
@@ -103,59 +98,51 @@ impl DirectoryScan {
     }
 
     /// Reads each file that was not read yet, once for all of its names.
-    fn read(&mut self, look: &mut ScanContext<'_>, directories: &[Listed]) {
+    fn read(&mut self, scan: &mut ScanContext<'_>, directories: &[ListedDirectory]) {
         let mut unread: Vec<(&Path, &str, Stat)> = Vec::new();
         let mut queued: HashSet<FileId> = HashSet::new();
         for listed in directories {
             for entry in &listed.entries {
                 let Ok(stat) = &entry.stat else { continue };
-                if !self.read.contains_key(&stat.id) && queued.insert(stat.id) {
+                if !self.files.contains_key(&stat.id) && queued.insert(stat.id) {
                     unread.push((&listed.directory, &entry.name, *stat));
                 }
             }
         }
-        let (host, scope, known) = (look.host, look.scope, &*look.known);
         let answers = parallel::map(&unread, |(directory, name, stat)| {
-            answer(host, scope, known, directory, name, stat)
+            facts(scan, directory, name, stat)
         });
-        for ((_, name, stat), (answer, is_new)) in unread.into_iter().zip(answers) {
-            if let (Ok(Some((file, _))), true) = (&answer, is_new && look.known.is_settled(&stat)) {
-                look.known
-                    .files
-                    .insert(&stat, &(name.to_owned(), LibraryFile::clone(file)));
+        for ((_, name, stat), (facts, is_new)) in unread.into_iter().zip(answers) {
+            if let Ok(Some((file, _))) = &facts
+                && is_new
+                && scan.cache.is_settled(&stat)
+            {
+                let entry = (name.to_owned(), LibraryFile::clone(file));
+                scan.cache.files.insert(&stat, &entry);
             }
-            self.read.insert(stat.id, answer);
+            self.files.insert(stat.id, facts);
         }
     }
 
     /// The library files of a directory, each with all of its names.
-    fn contents(&self, look: &mut ScanContext<'_>, listed: Listed) -> Contents {
-        let Listed {
-            directory,
-            stat,
-            entries,
-            ..
-        } = listed;
-        let mut by_id: BTreeMap<FileId, NamedFile> = BTreeMap::new();
+    fn contents(&self, scan: &mut ScanContext<'_>, listed: ListedDirectory) -> Contents {
+        let mut files: BTreeMap<FileId, NamedFile> = BTreeMap::new();
         let mut faults: Vec<(PathBuf, ReadFault)> = Vec::new();
-        for entry in entries {
-            let path = directory.join(&entry.name);
-            let answer = entry
+        for entry in listed.entries {
+            let path = listed.directory.join(&entry.name);
+            let facts = entry
                 .stat
-                .and_then(|stat| Ok((stat, self.read[&stat.id].clone()?)));
-            match answer {
+                .and_then(|stat| Ok((stat, self.files[&stat.id].clone()?)));
+            match facts {
                 Err(fault) => faults.push((path, fault)),
                 Ok((_, None)) => {}
                 Ok((stat, Some((file, symbols)))) => {
-                    let candidate = by_id.entry(stat.id).or_insert_with(|| {
-                        let path = PathBuf::new();
-                        NamedFile {
-                            file,
-                            symbols,
-                            names: Vec::new(),
-                            stat,
-                            path,
-                        }
+                    let candidate = files.entry(stat.id).or_insert_with(|| NamedFile {
+                        file,
+                        symbols,
+                        names: Vec::new(),
+                        stat,
+                        path: PathBuf::new(),
                     });
                     if !entry.is_link && candidate.path.as_os_str().is_empty() {
                         candidate.path = path;
@@ -164,54 +151,58 @@ impl DirectoryScan {
                 }
             }
         }
-        let mut candidates: Vec<NamedFile> = by_id.into_values().collect();
-        for candidate in candidates
-            .iter_mut()
-            .filter(|candidate| candidate.path.as_os_str().is_empty())
-        {
-            let path = directory.join(&candidate.names[0]);
-            candidate.path = look.host.canonical(&path).unwrap_or(path);
+        let mut candidates: Vec<NamedFile> = files.into_values().collect();
+        for candidate in &mut candidates {
+            // All of its names are links.
+            if candidate.path.as_os_str().is_empty() {
+                let path = listed.directory.join(&candidate.names[0]);
+                candidate.path = scan.host.canonical(&path).unwrap_or(path);
+            }
         }
         // A directory of libraries for another kind of machine is no problem.
         let is_foreign =
             candidates.is_empty() && faults.iter().any(|(_, fault)| fault.is_foreign());
-        faults.retain(|(_, fault)| !(is_foreign && fault.is_foreign()));
         for (path, fault) in faults {
-            look.warn(path, fault);
+            if !is_foreign || !fault.is_foreign() {
+                scan.warn(path, fault);
+            }
         }
-        // The file whose name is its SONAME comes first: the loader never opens a second one with this SONAME.
-        let is_other = |candidate: &NamedFile| !candidate.names.contains(&candidate.file.soname);
-        candidates.sort_by(|a, b| {
-            (&a.file.soname, is_other(a), &a.names).cmp(&(&b.file.soname, is_other(b), &b.names))
-        });
+        candidates.sort_by(|a, b| a.order().cmp(&b.order()));
         Contents {
-            directory,
-            stat,
+            directory: listed.directory,
+            stat: listed.stat,
             candidates,
         }
     }
 }
 
-/// Returns the entries that may be libraries. Fails with `None` where there is no directory.
-fn list(host: &Host, known: &ScanCache, directory: &Path) -> Result<Listed, Option<ReadFault>> {
-    let stat = host.stat(directory).map_err(|_| None)?;
-    if !stat.is_directory() {
-        return Err(None);
+impl NamedFile {
+    /// The file whose name is its SONAME comes first: the loader never opens a second one with this SONAME.
+    fn order(&self) -> impl Ord {
+        let soname = &self.file.soname;
+        (soname, !self.names.contains(soname), &self.names)
     }
-    let (names, is_new) = match known.directories.get(&stat) {
-        Some(names) => (names, false),
-        None => (
-            names_in(host, directory).map_err(|error| Some(ReadFault::unreadable(&error)))?,
-            true,
-        ),
+}
+
+/// The entries of a directory that may be libraries; none where there is no directory.
+fn list(scan: &ScanContext<'_>, directory: &Path) -> Result<Option<ListedDirectory>, ReadFault> {
+    let stat = match scan.host.stat(directory) {
+        Ok(stat) if stat.is_directory() => stat,
+        _ => return Ok(None),
+    };
+    let cached = scan.cache.directories.get(&stat);
+    let is_new = cached.is_none();
+    let names = match cached {
+        Some(names) => names,
+        None => names_in(scan.host, directory).map_err(|error| ReadFault::unreadable(&error))?,
     };
     let new = is_new.then(|| names.clone());
-    Ok(Listed {
+    Ok(Some(ListedDirectory {
         directory: directory.to_owned(),
         stat,
-        entries: entries(host, directory, names),
+        entries: entries(scan.host, directory, names),
         new,
-    })
+    }))
 }
 
 fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
@@ -225,71 +216,67 @@ fn names_in(host: &Host, directory: &Path) -> io::Result<Vec<Name>> {
     Ok(names.collect())
 }
 
-/// Returns each name with its file's status.
+/// Each name with its file's status.
 fn entries(host: &Host, directory: &Path, names: Vec<Name>) -> Vec<ScannedName> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
     let stats = host.stat_in(directory, &all);
-    let entry = |(Name { name, is_link }, stat): (Name, io::Result<Stat>)| ScannedName {
-        name,
-        is_link,
-        stat: stat.map_err(|error| {
+    let mut entries = Vec::new();
+    for (Name { name, is_link }, stat) in names.into_iter().zip(stats) {
+        let stat = stat.map_err(|error| {
             if is_link && error.kind() != ErrorKind::PermissionDenied {
                 ReadFault::DanglingLink
             } else {
                 ReadFault::unreadable(&error)
             }
-        }),
-    };
-    names.into_iter().zip(stats).map(entry).collect()
+        });
+        entries.push(ScannedName {
+            name,
+            is_link,
+            stat,
+        });
+    }
+    entries
 }
 
-/// Returns the facts in the cache, if they hold for this name and include all that `scope` asks for.
-fn remembered(scope: &Scope, known: &ScanCache, name: &str, stat: &Stat) -> Option<LibraryFile> {
-    let (under, file) = known.files.get(stat)?;
-    let holds = (under == name || file.holds_under(name))
-        && file.machine == scope.machine
-        && (file.code.is_some() || !scope.code);
+/// The facts in the cache, if they hold for this name and include all that the scope asks for.
+fn cached_file(scan: &ScanContext<'_>, name: &str, stat: &Stat) -> Option<LibraryFile> {
+    let (first_name, file) = scan.cache.files.get(stat)?;
+    let holds = (first_name == name || file.holds_under(name))
+        && file.machine == scan.scope.machine
+        && (file.code.is_some() || !scan.scope.code);
     holds.then_some(file)
 }
 
 /// Returns the facts of a file, and true if they were not in the cache.
-fn answer(
-    host: &Host,
-    scope: &Scope,
-    known: &ScanCache,
-    directory: &Path,
-    name: &str,
-    stat: &Stat,
-) -> (FileFacts, bool) {
+fn facts(scan: &ScanContext<'_>, directory: &Path, name: &str, stat: &Stat) -> (FileFacts, bool) {
     match stat.kind {
         FileKind::File => {}
         FileKind::Directory => return (Ok(None), false),
         FileKind::Link | FileKind::Other => return (Err(ReadFault::NotRegular), false),
     }
-    let remembered = remembered(scope, known, name, stat);
-    let is_new = remembered.is_none();
-    let file = match remembered {
+    let scope = scan.scope;
+    let cached = cached_file(scan, name, stat);
+    let is_new = cached.is_none();
+    let cached = match cached {
         Some(file) if !scope.symbols => {
             return (Ok(Some((Arc::new(file), Arc::default()))), false);
         }
-        remembered => remembered,
+        cached => cached,
     };
-    let data = match host.map(&directory.join(name)) {
+    let data = match scan.host.map(&directory.join(name)) {
         Ok(data) => data,
         Err(error) => return (Err(ReadFault::unreadable(&error)), false),
     };
-    let file = file.map_or_else(
-        || evidence::read(&data, name, scope, &|| data.release()),
-        |file| Ok(Some(file)),
-    );
-    let answer = file.and_then(|file| {
+    let file = match cached {
+        Some(file) => Ok(Some(file)),
+        None => evidence::read(&data, name, scope, &|| data.release()),
+    };
+    let facts = file.and_then(|file| {
         let Some(file) = file else { return Ok(None) };
-        Ok(Some((
-            Arc::new(file),
-            Arc::new(evidence::symbols(&data, scope)?),
-        )))
+        let symbols = evidence::symbols(&data, scope)?;
+        Ok(Some((Arc::new(file), Arc::new(symbols))))
     });
-    (answer, is_new)
+    (facts, is_new)
 }
 
 /// True if a file of this name may be a library of a known family. Cheap: it is called for each name in `/usr/lib`.

@@ -11,10 +11,10 @@ use crate::version::Version;
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
 
-pub(super) fn kernel(look: &mut ScanContext<'_>) -> Option<KernelDriver> {
-    look.watch(MODULE);
-    look.watch(PROC);
-    let (version, from) = version(look.host)?;
+pub(super) fn kernel(scan: &mut ScanContext<'_>) -> Option<KernelDriver> {
+    scan.watch(MODULE);
+    scan.watch(PROC);
+    let (version, from) = version(scan.host)?;
     let cuda = knowledge().cuda_of_driver(version);
     Some(KernelDriver {
         version,
@@ -27,11 +27,9 @@ pub(super) fn is_there(host: &Host) -> bool {
     version(host).is_some()
 }
 
-pub(super) fn version(host: &Host) -> Option<(Version, &'static str)> {
-    if let Some(version) = host
-        .read_text(Path::new(MODULE))
-        .ok()
-        .and_then(|text| Version::of_driver(&text))
+fn version(host: &Host) -> Option<(Version, &'static str)> {
+    if let Ok(text) = host.read_text(Path::new(MODULE))
+        && let Some(version) = Version::of_driver(&text)
     {
         return Some((version, MODULE));
     }
@@ -55,12 +53,11 @@ mod tests {
 
     #[test]
     fn reads_both_forms_of_the_kernel_module_line() {
-        let version = |text| version_of_proc(text).map(|version| version.to_string());
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (x@y)  \nGCC version:  gcc version 15.3.0\n";
         let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  375.74  Wed Jun 14 01:39:39 PDT 2017\n";
-        assert_eq!(version(open).unwrap(), "580.159.04");
-        assert_eq!(version(closed).unwrap(), "375.74");
-        assert_eq!(version("NVRM version: nothing\n"), None);
-        assert_eq!(version(""), None);
+        assert_eq!(version_of_proc(open).unwrap().to_string(), "580.159.04");
+        assert_eq!(version_of_proc(closed).unwrap().to_string(), "375.74");
+        assert_eq!(version_of_proc("NVRM version: nothing\n"), None);
+        assert_eq!(version_of_proc(""), None);
     }
 }

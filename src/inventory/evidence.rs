@@ -69,9 +69,47 @@ impl LibraryFile {
     /// True if its facts hold under this name as well.
     pub(super) fn holds_under(&self, name: &str) -> bool {
         !self.is_known_by_name
-            && identify(&self.soname, name).is_some_and(|(family, stem, renamed)| {
-                family.name == self.family().name && stem == self.stem && renamed == self.renamed
-            })
+            && LibraryName::of(&self.soname, name)
+                .is_some_and(|library| library.is(self.family(), &self.stem, self.renamed))
+    }
+}
+
+/// What the names of a file say about it.
+struct LibraryName {
+    family: &'static Family,
+    stem: String,
+    /// auditwheel added a hash to the name.
+    renamed: bool,
+}
+
+impl LibraryName {
+    /// By SONAME, else by file name.
+    fn of(soname: &str, name: &str) -> Option<LibraryName> {
+        let catalog = catalog::catalog();
+        for name in [name, soname] {
+            if let Some((stem, _)) = names::split(name)
+                && let Some(stem) = names::without_hash(stem)
+                && let Some(family) = catalog.family_of_stem(stem)
+            {
+                return Some(LibraryName {
+                    family,
+                    stem: stem.to_owned(),
+                    renamed: true,
+                });
+            }
+        }
+        let plain = catalog
+            .family_of(soname)
+            .or_else(|| catalog.family_of(name));
+        plain.map(|(family, stem)| LibraryName {
+            family,
+            stem: stem.to_owned(),
+            renamed: false,
+        })
+    }
+
+    fn is(&self, family: &Family, stem: &str, renamed: bool) -> bool {
+        self.family.name == family.name && self.stem == stem && self.renamed == renamed
     }
 }
 
@@ -90,26 +128,25 @@ pub(super) fn read(
         });
     }
     // A file in a view cannot have a name with a slash.
-    let soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
-    let soname = soname.map(|soname| String::from_utf8_lossy(soname).into_owned());
-    let by_soname = soname
-        .as_deref()
-        .and_then(|soname| identify(soname, soname));
-    let Some((family, stem, renamed)) = identify(soname.as_deref().unwrap_or(name), name) else {
+    let own_soname = elf.soname().filter(|soname| !soname.contains(&b'/'));
+    let soname = match own_soname {
+        Some(soname) => String::from_utf8_lossy(soname).into_owned(),
+        None => name.to_owned(),
+    };
+    let Some(library) = LibraryName::of(&soname, name) else {
         return Ok(None);
     };
+    let LibraryName { stem, renamed, .. } = library;
     let needed: Vec<String> = elf
         .needed()
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect();
-    let family = wrapped_by(&stem, &needed).unwrap_or(family);
-    let family_index = catalog::catalog()
-        .families
-        .iter()
-        .position(|other| other.name == family.name);
-    let is_known_by_name = by_soname
-        .is_none_or(|known| (&known.0.name, &known.1, known.2) != (&family.name, &stem, renamed));
-    let soname = soname.unwrap_or_else(|| name.to_owned());
+    let family = wrapped_by(&stem, &needed).unwrap_or(library.family);
+    let families = &catalog::catalog().families;
+    let index = families.iter().position(|other| other.name == family.name);
+    let is_known_by_name = own_soname.is_none()
+        || LibraryName::of(&soname, &soname)
+            .is_none_or(|library| !library.is(family, &stem, renamed));
     let versions = evaluate(&family.version, &stem, |rule| {
         version_by(rule, &elf, release)
     });
@@ -132,35 +169,20 @@ pub(super) fn read(
         }
     });
     let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
-    let needs = RUNTIMES.iter().filter_map(|(file, prefix)| {
-        let nodes = elf.needed_versions(file.as_bytes());
-        // `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` have no version.
-        let version = |node| {
-            std::str::from_utf8(node)
-                .ok()?
-                .strip_prefix(prefix)?
-                .parse()
-                .ok()
-        };
-        let newest = nodes.into_iter().filter_map(version).max()?;
-        Some(((*prefix).to_owned(), newest))
-    });
+    let mut notes = elf.notes(FORWARD_COMPATIBILITY);
     Ok(Some(LibraryFile {
-        family: family_index.unwrap_or_default(),
+        family: index.unwrap_or_default(),
         stem,
         machine: elf.machine(),
         is_known_by_name,
         renamed,
         build_id: elf.build_id().map(hexadecimal),
-        needs: needs.collect(),
+        needs: needed_versions(&elf),
         rpath: elf.rpath().map(<[u8]>::to_vec),
         runpath: elf.runpath().map(<[u8]>::to_vec),
         truncated: elf.is_truncated(),
         code: scope.code.then(|| fatbin::code_of(&elf, release)),
-        forward_compatibility: elf
-            .notes(FORWARD_COMPATIBILITY)
-            .next()
-            .and_then(forward_compatibility),
+        forward_compatibility: notes.next().and_then(forward_compatibility),
         soname,
         needed,
         versions,
@@ -169,7 +191,20 @@ pub(super) fn read(
     }))
 }
 
-/// Returns the facts of the library `name`, for a description of it.
+/// The newest version of each runtime that a library needs, by prefix.
+fn needed_versions(elf: &Elf<'_>) -> BTreeMap<String, Version> {
+    let mut newest = BTreeMap::new();
+    for (file, prefix) in RUNTIMES {
+        let nodes = elf.needed_versions(file.as_bytes()).into_iter();
+        let texts = nodes.filter_map(|node| std::str::from_utf8(node).ok()?.strip_prefix(prefix));
+        // `GLIBC_PRIVATE` and `GLIBC_ABI_DT_RELR` have no version.
+        let versions = texts.filter_map(|text| text.parse::<Version>().ok());
+        newest.extend(versions.max().map(|version| (prefix.to_owned(), version)));
+    }
+    newest
+}
+
+/// The facts of the library `name`, for a description of it.
 pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<LibraryFile> {
     let scope = Scope {
         machine,
@@ -179,7 +214,7 @@ pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<LibraryFile> {
     read(data, name, &scope, &|| ()).ok().flatten()
 }
 
-/// Returns the CUDA version with its minor, if the rule gives one.
+/// The CUDA version with its minor, if the rule gives one.
 fn built_for(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
     match rule {
         VersionNumber::Embedded => embedded_runtime(elf, release),
@@ -190,80 +225,58 @@ fn built_for(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<
     }
 }
 
-/// Returns the family that has its own file of this stem, linked against its main file: cuFFTMp has a libcufftw.
+/// The family that has its own file of this stem, linked against its main file: cuFFTMp has a libcufftw.
 fn wrapped_by(stem: &str, needed: &[String]) -> Option<&'static Family> {
-    let is_main = |family: &Family, name: &String| {
-        names::split(name).is_some_and(|(stem, _)| stem == family.main)
-    };
-    let families = catalog::catalog().families.iter();
-    families
-        .filter(|family| family.wraps.iter().any(|wrapped| wrapped == stem))
-        .find(|family| needed.iter().any(|name| is_main(family, name)))
+    let mut families = catalog::catalog().families.iter();
+    families.find(|family| {
+        family.wraps.iter().any(|wrapped| wrapped == stem)
+            && needed
+                .iter()
+                .filter_map(|name| names::split(name))
+                .any(|(name, _)| name == family.main)
+    })
 }
 
-/// Returns the symbols that the scope asks for.
+/// The symbols that the scope asks for.
 pub(super) fn symbols(data: &[u8], scope: &Scope) -> Result<LibrarySymbols, ReadFault> {
     if !scope.symbols {
         return Ok(LibrarySymbols::default());
     }
     let elf = Elf::parse(data)?;
-    let exports = |file: &str, symbol: &str| catalog::catalog().may_export(file, symbol);
-    let imports = || symbols::by_file(symbols::imports(&elf, is_library, exports));
+    let imports = symbols::imports(&elf, is_library, |file, symbol| {
+        catalog::catalog().may_export(file, symbol)
+    });
     Ok(LibrarySymbols {
-        imports: scope.symbols.then(imports).unwrap_or_default(),
-        exports: if scope.symbols {
-            Exports::read(&elf)
-        } else {
-            Exports::default()
-        },
+        imports: symbols::by_file(imports),
+        exports: Exports::read(&elf),
     })
-}
-
-/// Returns family and stem by SONAME, else by file name, and true if auditwheel added a hash to the name.
-fn identify(soname: &str, name: &str) -> Option<(&'static Family, String, bool)> {
-    let catalog = catalog::catalog();
-    let plain = |name: &str| {
-        catalog
-            .family_of(name)
-            .map(|(family, stem)| (family, stem.to_owned()))
-    };
-    let unhashed = |name: &str| {
-        let (stem, _) = names::split(name)?;
-        let stem = names::without_hash(stem)?;
-        let family = catalog.family_of_stem(stem)?;
-        Some((family, stem.to_owned()))
-    };
-    if let Some((family, stem)) = unhashed(name).or_else(|| unhashed(soname)) {
-        return Some((family, stem, true));
-    }
-    plain(soname)
-        .or_else(|| plain(name))
-        .map(|(family, stem)| (family, stem, false))
 }
 
 fn is_library(name: &str) -> bool {
     catalog::catalog().family_of(name).is_some()
 }
 
+/// The answers of those rules that concern the file, each with the rule's index.
 fn evaluate<T>(
     rules: &[VersionNumber],
     stem: &str,
     answer: impl Fn(&VersionNumber) -> Option<T>,
 ) -> Vec<(usize, T)> {
-    let concerns = |rule: &VersionNumber| match rule {
-        VersionNumber::Text { file, .. }
-        | VersionNumber::Function { file, .. }
-        | VersionNumber::Object { file, .. }
-        | VersionNumber::Printed { file, .. }
-        | VersionNumber::Needed { file, .. } => file == stem,
-        VersionNumber::Suffix | VersionNumber::Embedded => true,
-    };
-    rules
-        .iter()
-        .enumerate()
-        .filter(|(_, rule)| concerns(rule))
-        .filter_map(|(index, rule)| answer(rule).map(|value| (index, value)))
-        .collect()
+    let mut answers = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        let concerns = match rule {
+            VersionNumber::Text { file, .. }
+            | VersionNumber::Function { file, .. }
+            | VersionNumber::Object { file, .. }
+            | VersionNumber::Printed { file, .. }
+            | VersionNumber::Needed { file, .. } => file == stem,
+            VersionNumber::Suffix | VersionNumber::Embedded => true,
+        };
+        if concerns && let Some(value) = answer(rule) {
+            answers.push((index, value));
+        }
+    }
+    answers
 }
 
 fn version_by(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
@@ -273,12 +286,11 @@ fn version_by(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option
             then,
             separator,
             ..
-        } => {
-            let text = |window: &[u8]| text_version(window, after, then.as_deref(), *separator);
-            elf.constants()
-                .iter()
-                .find_map(|range| in_windows(range, release, text))
-        }
+        } => elf.constants().iter().find_map(|range| {
+            in_windows(range, release, |window| {
+                text_version(window, after, then.as_deref(), *separator)
+            })
+        }),
         VersionNumber::Function {
             name,
             major,
@@ -310,10 +322,12 @@ fn version_by(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option
         }
         VersionNumber::Printed { major, .. } => {
             let soname = std::str::from_utf8(elf.soname()?).ok()?;
-            let is_own = catalog::soname_number(soname) == Some(*major);
-            let mut code = elf.code().into_iter().filter(|_| is_own);
-            let numbers =
-                code.find_map(|code| instructions::printed_version(code, elf.machine(), *major));
+            if catalog::soname_number(soname) != Some(*major) {
+                return None;
+            }
+            let mut ranges = elf.code().into_iter();
+            let numbers = ranges
+                .find_map(|range| instructions::printed_version(range, elf.machine(), *major));
             numbers.map(|numbers| Version::new(&numbers))
         }
         VersionNumber::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
@@ -333,8 +347,8 @@ fn text_version(
     then: Option<&str>,
     separator: Option<char>,
 ) -> Option<Version> {
-    memchr::memmem::find_iter(data, after.as_bytes()).find_map(|at| {
-        let rest = &data[at + after.len()..];
+    memchr::memmem::find_iter(data, after.as_bytes()).find_map(|start| {
+        let rest = &data[start + after.len()..];
         let rest = &rest[..rest.len().min(TEXT_LIMIT)];
         let rest = &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())];
         let rest = match then {
@@ -355,13 +369,13 @@ fn text_version(
     })
 }
 
-/// Returns the version of the CUDA runtime that is linked into a library.
+/// The version of the CUDA runtime that is linked into a library.
 fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
-    let runtime = |window: &[u8]| instructions::runtime_version(window, elf.machine());
-    let number = elf
-        .code()
-        .iter()
-        .find_map(|range| in_windows(range, release, runtime));
+    let number = elf.code().iter().find_map(|range| {
+        in_windows(range, release, |window| {
+            instructions::runtime_version(window, elf.machine())
+        })
+    });
     number.map(CudaVersion::from_number)
 }
 
@@ -449,23 +463,27 @@ mod tests {
 
     #[test]
     fn renamed_files_are_known_for_what_they_were() {
-        let identified = |soname, name| {
-            identify(soname, name)
-                .map(|(family, stem, renamed)| (family.name.as_str(), stem, renamed))
-        };
-        let shim = "libcudnn-74a4c495.so.9.1.0";
-        assert_eq!(
-            identified(shim, shim),
-            Some(("cudnn", "libcudnn".to_owned(), true))
-        );
-        assert_eq!(
-            identified("libcudart.so.12", "libcudart.41118559.so.12"),
-            Some(("cudart", "libcudart".to_owned(), true))
-        );
-        assert_eq!(
-            identified("libcudnn.so.9", "libcudnn.so"),
-            Some(("cudnn", "libcudnn".to_owned(), false))
-        );
-        assert_eq!(identified("libz.so.1", "libz.so.1"), None);
+        for (soname, name, family, stem, renamed) in [
+            (
+                "libcudnn-74a4c495.so.9.1.0",
+                "libcudnn-74a4c495.so.9.1.0",
+                "cudnn",
+                "libcudnn",
+                true,
+            ),
+            (
+                "libcudart.so.12",
+                "libcudart.41118559.so.12",
+                "cudart",
+                "libcudart",
+                true,
+            ),
+            ("libcudnn.so.9", "libcudnn.so", "cudnn", "libcudnn", false),
+        ] {
+            let library = LibraryName::of(soname, name).unwrap();
+            let family = catalog::catalog().family(family).unwrap();
+            assert!(library.is(family, stem, renamed), "{name}");
+        }
+        assert!(LibraryName::of("libz.so.1", "libz.so.1").is_none());
     }
 }

@@ -2,6 +2,7 @@
 //! symbols and libraries that it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use super::location::ScanContext;
 use super::records;
 use super::wheel::{self, SitePackage};
 use crate::catalog::{Framework, catalog};
-use crate::formats::elf::{self, Elf};
+use crate::formats::elf::Elf;
 use crate::formats::metadata::{self, Requires};
 use crate::formats::names::{self, matches_pattern};
 use crate::formats::symbols::{Exports, RequiredSymbol};
@@ -21,55 +22,50 @@ use crate::parallel;
 struct Module<'d> {
     path: PathBuf,
     stat: Stat,
-    by: &'d SitePackage,
+    distribution: &'d SitePackage,
 }
 
 /// Returns the extension modules in the program's site-packages that use a framework, sorted by path. A second call
 /// reads only the lists of files, unless one of the files has changed.
-pub(super) fn find(look: &mut ScanContext<'_>) -> Vec<Extension> {
-    let host = look.host;
-    let sites = &look.scope.site_packages;
+pub(super) fn find(scan: &mut ScanContext<'_>) -> Vec<Extension> {
+    let host = scan.host;
+    let sites = &scan.scope.site_packages;
     let distributions: Vec<SitePackage> = sites
         .iter()
         .flat_map(|site| wheel::distributions(host, site))
         .collect();
-    let mut all = Vec::new();
-    for framework in catalog()
-        .frameworks
-        .iter()
-        .filter(|framework| !framework.own_libraries.is_empty())
-    {
-        let directory = Path::new(&framework.core_objects[0])
-            .parent()
-            .unwrap_or(Path::new(""));
+    let mut extensions = Vec::new();
+    for framework in &catalog().frameworks {
+        if framework.own_libraries.is_empty() {
+            continue;
+        }
+        let core = Path::new(&framework.core_objects[0]).parent();
+        let directory = core.unwrap_or(Path::new(""));
         let mut directories = sites.iter().map(|site| site.join(directory));
         let Some((directory, stat)) =
             directories.find_map(|path| host.stat(&path).ok().map(|stat| (path, stat)))
         else {
             continue;
         };
-        let libraries = look.host.list(&directory).unwrap_or_default().into_iter();
+        let libraries = host.list(&directory).unwrap_or_default().into_iter();
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
         let modules = modules(host, framework, &distributions);
-        let print = fingerprint(look, &libraries, &modules);
-        if let Some((_, found)) = look
-            .known
-            .extensions
-            .get(&stat)
-            .filter(|(of, _)| Some(*of) == print)
+        let print = fingerprint(scan, &libraries, &modules);
+        if let Some((cached_print, found)) = scan.cache.extensions.get(&stat)
+            && Some(cached_print) == print
         {
-            all.extend(found);
+            extensions.extend(found);
             continue;
         }
         let found = compare(host, framework, &libraries, &modules, &distributions);
         if let Some(print) = print {
-            look.known.extensions.insert(&stat, &(print, found.clone()));
+            scan.cache.extensions.insert(&stat, &(print, found.clone()));
         }
-        all.extend(found);
+        extensions.extend(found);
     }
-    all.sort_by(|a, b| a.path.cmp(&b.path));
-    all.dedup();
-    all
+    extensions.sort_by(|a, b| a.path.cmp(&b.path));
+    extensions.dedup();
+    extensions
 }
 
 /// True if a shared object is linked against a library of the framework, or imports symbols that only these export.
@@ -83,54 +79,54 @@ fn modules<'d>(
     framework: &Framework,
     distributions: &'d [SitePackage],
 ) -> Vec<Module<'d>> {
-    let recorded = parallel::map(distributions, |by| {
-        let is_other = !framework.distributions.contains(&by.name);
-        let record = host
-            .read(&by.directory.join("RECORD"))
-            .ok()
-            .filter(|_| is_other)
-            .unwrap_or_default();
-        let listed = metadata::record(&record, &|path| !records::is_library(path));
-        let paths = listed
-            .into_iter()
-            .map(|(path, _)| by.directory.with_file_name(path));
-        paths
-            .filter_map(|path| Some((host.stat(&path).ok()?, path)))
-            .collect::<Vec<_>>()
-    });
-    let modules = distributions.iter().zip(recorded);
-    let of = |(by, found): (_, Vec<_>)| {
+    let answers = parallel::map(distributions, |distribution| {
+        let mut found = Vec::new();
+        if framework.distributions.contains(&distribution.name) {
+            return found;
+        }
+        let record = host.read(&distribution.directory.join("RECORD"));
+        let is_other = |path: &str| !records::is_library(path);
+        for (path, _) in metadata::record(&record.unwrap_or_default(), &is_other) {
+            let path = distribution.directory.with_file_name(path);
+            if let Ok(stat) = host.stat(&path) {
+                found.push((path, stat));
+            }
+        }
         found
-            .into_iter()
-            .map(move |(stat, path)| Module { path, stat, by })
-    };
-    modules.flat_map(of).collect()
+    });
+    let mut modules = Vec::new();
+    for (distribution, found) in distributions.iter().zip(answers) {
+        for (path, stat) in found {
+            modules.push(Module {
+                path,
+                stat,
+                distribution,
+            });
+        }
+    }
+    modules
 }
 
 /// Identifies everything that is compared; none if a file has just changed.
 fn fingerprint(
-    look: &ScanContext<'_>,
+    scan: &ScanContext<'_>,
     libraries: &[PathBuf],
     modules: &[Module<'_>],
 ) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
-    let of_libraries = libraries
-        .iter()
-        .filter_map(|path| Some((path, look.host.stat(path).ok()?)));
-    for (path, stat) in of_libraries.chain(modules.iter().map(|module| (&module.path, module.stat)))
-    {
+    let mut files: Vec<(&PathBuf, Stat)> = Vec::new();
+    for path in libraries {
+        files.extend(scan.host.stat(path).map(|stat| (path, stat)));
+    }
+    files.extend(modules.iter().map(|module| (&module.path, module.stat)));
+    for (path, stat) in files {
+        if !scan.cache.is_settled(&stat) {
+            return None;
+        }
         // A path that is not text would not come back as it was.
-        path.to_str()
-            .filter(|_| look.known.is_settled(&stat))?
-            .hash(&mut hasher);
-        (
-            stat.id.device,
-            stat.id.inode,
-            stat.size,
-            stat.modified,
-            stat.changed,
-        )
-            .hash(&mut hasher);
+        path.to_str()?.hash(&mut hasher);
+        (stat.id.device, stat.id.inode, stat.size).hash(&mut hasher);
+        (stat.modified, stat.changed).hash(&mut hasher);
     }
     Some(hasher.finish())
 }
@@ -143,70 +139,114 @@ fn compare(
     distributions: &[SitePackage],
 ) -> Vec<Extension> {
     let uses = parallel::map(modules, |module| Use::read(host, framework, &module.path));
-    let uses: Vec<(&Module<'_>, Use)> = modules
-        .iter()
-        .zip(uses)
-        .filter_map(|(module, uses)| Some((module, uses?)))
-        .collect();
-    let is_its = |distribution: &&SitePackage| framework.distributions.contains(&distribution.name);
-    let version = distributions
-        .iter()
-        .find(is_its)
-        .map_or("", |distribution| &distribution.version);
-    let installed = if uses.is_empty() { &[] } else { libraries };
-    let libraries: Vec<ExtensionLibrary> =
-        parallel::map(installed, |path| ExtensionLibrary::read(host, path))
-            .into_iter()
-            .flatten()
-            .collect();
-    let of_framework = installed
-        .iter()
-        .filter_map(|path| path.file_name()?.to_str());
-    let beside = modules
-        .iter()
-        .filter_map(|module| Some((module.path.file_name()?.to_str()?, &module.path)));
-    let beside: BTreeMap<&str, &PathBuf> = beside.collect();
-    let present: BTreeSet<&str> = of_framework.chain(beside.keys().copied()).collect();
-    let linked: BTreeSet<&String> = libraries
-        .iter()
-        .flat_map(|library| &library.needed)
-        .collect();
-    // A library of the framework that is missing, or one of NVIDIA's of which the framework is linked against another
-    // number.
-    let is_lacking = |name: &&String| {
-        let is_rival = |other: &&String| stem(other) == stem(name);
-        let is_nvidias = catalog().family_of(name).is_some() && !linked.contains(name);
-        is_of(framework, name) && !present.contains(name.as_str())
-            || is_nvidias && linked.iter().any(is_rival)
+    if uses.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let installed = InstalledFramework::read(host, framework, libraries, modules);
+    let mut distributions = distributions.iter();
+    let distribution = distributions.find(|one| framework.distributions.contains(&one.name));
+    let title = match distribution {
+        Some(distribution) => format!("{} {}", framework.name, distribution.version),
+        None => framework.name.clone(),
     };
-    let extension = |(module, uses): (&Module<'_>, Use)| {
+    let mut extensions = Vec::new();
+    for (module, uses) in modules.iter().zip(uses) {
+        let Some(uses) = uses else { continue };
         let SitePackage {
             directory,
             name,
-            version: own,
-            ..
-        } = module.by;
-        let metadata = host
-            .read_text(&directory.join("METADATA"))
-            .unwrap_or_default();
-        let requires = metadata::requirements(&metadata);
-        let built_for = requires
-            .iter()
-            .find(|requires| framework.distributions.contains(&requires.name));
-        Extension {
+            version,
+        } = module.distribution;
+        let metadata = host.read_text(&directory.join("METADATA"));
+        let requires = metadata::requirements(&metadata.unwrap_or_default());
+        let mut requires = requires.iter();
+        let pin = requires
+            .find(|requires| framework.distributions.contains(&requires.name))
+            .and_then(Requires::pinned);
+        extensions.push(Extension {
             path: module.path.clone(),
-            package: format!("{name} {own}"),
-            framework: format!("{} {version}", framework.name)
-                .trim_end()
-                .to_owned(),
-            built_for: built_for
-                .and_then(Requires::pinned)
-                .map(|pin| pin.to_string()),
-            lacks_symbols: uses.lacking_symbols(host, &libraries, &beside),
-            lacks_libraries: uses.needed.iter().filter(is_lacking).cloned().collect(),
+            package: format!("{name} {version}"),
+            framework: title.trim_end().to_owned(),
+            built_for: pin.map(|pin| pin.to_string()),
+            lacks_symbols: installed.lacking_symbols(host, &uses),
+            lacks_libraries: installed.lacking_libraries(&uses),
+        });
+    }
+    extensions
+}
+
+/// A framework's libraries, and the modules beside them.
+struct InstalledFramework<'m> {
+    framework: &'m Framework,
+    libraries: Vec<ExtensionLibrary>,
+    /// The file names of all its files.
+    names: BTreeSet<&'m str>,
+    /// The extension modules by file name.
+    modules: BTreeMap<&'m str, &'m Path>,
+}
+
+impl<'m> InstalledFramework<'m> {
+    fn read(
+        host: &Host,
+        framework: &'m Framework,
+        paths: &'m [PathBuf],
+        modules: &'m [Module<'_>],
+    ) -> InstalledFramework<'m> {
+        let libraries = parallel::map(paths, |path| ExtensionLibrary::read(host, path));
+        let mut by_name = BTreeMap::new();
+        for module in modules {
+            if let Some(name) = module.path.file_name().and_then(OsStr::to_str) {
+                by_name.insert(name, module.path.as_path());
+            }
         }
-    };
-    uses.into_iter().map(extension).collect()
+        InstalledFramework {
+            framework,
+            libraries: libraries.into_iter().flatten().collect(),
+            names: paths
+                .iter()
+                .filter_map(|path| path.file_name()?.to_str())
+                .collect(),
+            modules: by_name,
+        }
+    }
+
+    /// The libraries of the framework that are missing, and those of NVIDIA's of which the framework is linked against
+    /// another number.
+    fn lacking_libraries(&self, uses: &Use) -> Vec<String> {
+        let linked: BTreeSet<&String> = self
+            .libraries
+            .iter()
+            .flat_map(|library| &library.needed)
+            .collect();
+        let mut lacking = uses.needed.clone();
+        lacking.retain(|name| {
+            let is_present =
+                self.names.contains(name.as_str()) || self.modules.contains_key(name.as_str());
+            let is_other_number = catalog().family_of(name).is_some()
+                && !linked.contains(name)
+                && linked.iter().any(|other| stem(other) == stem(name));
+            is_of(self.framework, name) && !is_present || is_other_number
+        });
+        lacking
+    }
+
+    /// The symbols that neither the framework nor a module beside the library exports.
+    fn lacking_symbols(&self, host: &Host, uses: &Use) -> Vec<String> {
+        let mut lacking: Vec<&RequiredSymbol> = uses.symbols.iter().collect();
+        for library in &self.libraries {
+            lacking.retain(|symbol| library.exports.lack(symbol));
+        }
+        for name in &uses.needed {
+            if !lacking.is_empty()
+                && let Some(path) = self.modules.get(name.as_str())
+                && let Some(library) = ExtensionLibrary::read(host, path)
+            {
+                lacking.retain(|symbol| library.exports.lack(symbol));
+            }
+        }
+        let names = lacking.into_iter();
+        names.map(|symbol| symbol.name.clone()).collect()
+    }
 }
 
 /// The parts of an extension module that concern a framework.
@@ -237,52 +277,24 @@ impl Use {
     fn read(host: &Host, framework: &Framework, path: &Path) -> Option<Use> {
         let data = host.map(path).ok()?;
         let elf = Elf::parse(&data).ok()?;
-        let imports = elf
-            .symbols()
-            .into_iter()
-            .filter(|symbol| !symbol.defined && !symbol.weak);
-        let symbol = |symbol: elf::Symbol<'_>| {
-            let name = std::str::from_utf8(symbol.name).ok()?.to_owned();
-            is_in(framework.namespaces.as_deref().unwrap_or_default(), &name).then_some(
-                RequiredSymbol {
-                    name,
+        let namespaces = framework.namespaces.as_deref().unwrap_or_default();
+        let mut symbols = Vec::new();
+        for symbol in elf.symbols() {
+            if !symbol.defined
+                && !symbol.weak
+                && let Ok(name) = std::str::from_utf8(symbol.name)
+                && is_in(namespaces, name)
+            {
+                symbols.push(RequiredSymbol {
+                    name: name.to_owned(),
                     version: None,
                     file: String::new(),
-                },
-            )
-        };
-        let uses = Use {
-            symbols: imports.filter_map(symbol).collect(),
-            needed: needed(&elf),
-        };
-        let is_linked = uses.needed.iter().any(|name| is_of(framework, name));
-        (is_linked || !uses.symbols.is_empty()).then_some(uses)
-    }
-
-    /// The symbols that neither the framework nor a library beside the module exports.
-    fn lacking_symbols(
-        &self,
-        host: &Host,
-        libraries: &[ExtensionLibrary],
-        beside: &BTreeMap<&str, &PathBuf>,
-    ) -> Vec<String> {
-        let is_lacked =
-            |symbol: &&RequiredSymbol| libraries.iter().all(|library| library.exports.lack(symbol));
-        let mut lacked: Vec<&RequiredSymbol> = self.symbols.iter().filter(is_lacked).collect();
-        for path in self
-            .needed
-            .iter()
-            .filter_map(|name| beside.get(name.as_str()))
-        {
-            if let Some(library) = ExtensionLibrary::read(host, path).filter(|_| !lacked.is_empty())
-            {
-                lacked.retain(|symbol| library.exports.lack(symbol));
+                });
             }
         }
-        lacked
-            .into_iter()
-            .map(|symbol| symbol.name.clone())
-            .collect()
+        let needed = needed(&elf);
+        let is_linked = needed.iter().any(|name| is_of(framework, name));
+        (is_linked || !symbols.is_empty()).then_some(Use { needed, symbols })
     }
 }
 
@@ -316,6 +328,9 @@ fn is_in(namespaces: &[String], symbol: &str) -> bool {
         .parse()
         .ok()
         .and_then(|length: usize| rest.get(..length));
-    name[..name.len() - nested.len()].contains('N')
-        && first.is_some_and(|first| namespaces.iter().any(|namespace| namespace == first))
+    let is_nested = name[..name.len() - nested.len()].contains('N');
+    is_nested
+        && namespaces
+            .iter()
+            .any(|namespace| Some(namespace.as_str()) == first)
 }

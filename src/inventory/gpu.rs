@@ -12,46 +12,37 @@ use crate::host::Host;
 
 const GPUS: &str = "/proc/driver/nvidia/gpus";
 
-pub(super) fn list(look: &mut ScanContext<'_>) -> Vec<Gpu> {
-    let entries = look.children(Path::new(GPUS));
-    let directories: Vec<PathBuf> = entries
-        .iter()
-        .map(|entry| Path::new(GPUS).join(entry))
-        .collect();
-    look.watched.extend(
-        directories
-            .iter()
-            .map(|directory| directory.join("information")),
-    );
-    directories
-        .iter()
-        .filter_map(|directory| read(look.host, directory))
-        .collect()
+pub(super) fn list(scan: &mut ScanContext<'_>) -> Vec<Gpu> {
+    let mut gpus = Vec::new();
+    for entry in scan.children(Path::new(GPUS)) {
+        let directory = Path::new(GPUS).join(entry);
+        scan.watch(directory.join("information"));
+        gpus.extend(read(scan.host, &directory));
+    }
+    gpus
 }
 
 /// [`nodes`], which are watched from now on.
-pub(super) fn devices(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
+pub(super) fn devices(scan: &mut ScanContext<'_>) -> Vec<PathBuf> {
     let control = [Path::new("/dev/nvidiactl"), Path::new("/dev/dxg")];
-    look.watched.extend(control.map(Path::to_owned));
-    nodes(look.host)
+    scan.watched.extend(control.map(Path::to_owned));
+    nodes(scan.host)
 }
 
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
 pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
-    let is_gpu = |name: &str| {
-        let rest = name.strip_prefix("nvidia");
-        name == "dxg"
-            || rest.is_some_and(|rest| {
-                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
-            })
-    };
-    let entries = host.list(Path::new("/dev")).unwrap_or_default();
-    let nodes = entries
-        .iter()
-        .filter(|entry| entry.name.to_str().is_some_and(is_gpu));
+    let mut nodes = Vec::new();
+    for entry in host.list(Path::new("/dev")).unwrap_or_default() {
+        if entry.name.to_str().is_some_and(is_node) {
+            nodes.push(Path::new("/dev").join(&entry.name));
+        }
+    }
     nodes
-        .map(|entry| Path::new("/dev").join(&entry.name))
-        .collect()
+}
+
+fn is_node(name: &str) -> bool {
+    let number = name.strip_prefix("nvidia").unwrap_or_default();
+    name == "dxg" || !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn field(information: &str, name: &str) -> Option<String> {
@@ -67,28 +58,25 @@ pub fn is_excluded(information: &str) -> bool {
 
 fn read(host: &Host, directory: &Path) -> Option<Gpu> {
     let information = host.read_text(&directory.join("information")).ok()?;
-    let field = |name: &str| field(&information, name);
-    let bus =
-        field("Bus Location").or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
-    let device = host
-        .read_text(&Path::new("/sys/bus/pci/devices").join(&bus).join("device"))
-        .ok();
-    // Before a process has used the GPU its UUID is all question marks.
-    let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
-    let id =
-        device.and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
+    let bus = field(&information, "Bus Location")
+        .or_else(|| Some(directory.file_name()?.to_str()?.to_owned()))?;
+    let file = Path::new("/sys/bus/pci/devices").join(&bus).join("device");
+    let id = host.read_text(&file).ok();
+    let id = id.and_then(|id| u16::from_str_radix(id.trim().trim_start_matches("0x"), 16).ok());
     let known = id.and_then(catalog::gpu);
-    let product = known.map(|(_, _, product)| product.to_owned());
+    let product = known.as_ref().map(|known| known.product.to_owned());
+    let model = field(&information, "Model").filter(|model| !model.is_empty());
+    // Before a process has used the GPU its UUID is all question marks.
+    let uuid = field(&information, "GPU UUID")
+        .filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
+    let minor = field(&information, "Device Minor");
     Some(Gpu {
-        model: field("Model")
-            .filter(|model| !model.is_empty())
-            .or(product)
-            .unwrap_or_else(|| "unknown".to_owned()),
-        chip: known.map(|(_, chip, _)| chip),
-        capability: known.and_then(|(capability, _, _)| capability),
+        model: model.or(product).unwrap_or_else(|| "unknown".to_owned()),
+        chip: known.as_ref().map(|known| known.chip),
+        capability: known.and_then(|known| known.capability),
         bus,
         uuid,
-        minor: field("Device Minor").and_then(|minor| minor.parse().ok()),
+        minor: minor.and_then(|minor| minor.parse().ok()),
         visible: if is_excluded(&information) {
             Visible::No
         } else {

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use super::directory_scan::{Contents, DirectoryScan, NamedFile};
 use super::evidence::{LibraryFile, LibrarySymbols};
+use super::file_group::{FileGroup, main_file};
 use super::installation::{Installation, Member, Origin, Problem, RpathDirectory};
-use super::location::{self, Packaged, ScanContext, SearchLocation};
+use super::location::{self, ScanContext, SearchLocation};
 use super::owners::{ChangedBy, Owners, WritablePath};
 use super::versions;
 use super::wheel;
-use crate::catalog::{self, Family, GroupedBy, catalog};
+use crate::catalog::{self, GroupedBy, catalog};
 use crate::formats::names;
 use crate::host::{FileId, Host, Stat};
 use crate::loader::search::Tokens;
@@ -35,72 +36,61 @@ struct Paths<'h> {
     headers: BTreeSet<PathBuf>,
 }
 
-/// Reads each place, and then the directories in the libraries' own search paths, which the loader searches first.
-pub(super) fn find(look: &mut ScanContext<'_>, places: Vec<SearchLocation>) -> FoundInstallations {
-    let mut paths = Paths::new(look.host, look.scope.machine);
-    let mut scan = DirectoryScan::default();
+/// Reads each location, and then the directories in the libraries' own search paths, which the loader searches first.
+pub(super) fn find(
+    scan: &mut ScanContext<'_>,
+    locations: Vec<SearchLocation>,
+) -> FoundInstallations {
+    let mut paths = Paths::new(scan.host, scan.scope.machine);
+    let mut directory_scan = DirectoryScan::default();
     let mut found = FoundInstallations::default();
-    let mut places = location::merge(look, places);
-    while !places.is_empty() {
-        let directories = places.keys().cloned().collect();
-        for contents in scan.look_into(look, directories) {
-            let names = contents.candidates.iter().flat_map(|candidate| {
-                candidate
-                    .names
-                    .iter()
-                    .map(|name| (name.clone(), candidate.stat.id))
-            });
-            found
-                .directories
-                .insert(contents.directory.clone(), names.collect());
-            let place = &places[&contents.directory];
-            found
-                .installations
-                .extend(installations_in(look.host, &mut paths, place, contents));
+    let mut locations = location::merge(scan, locations);
+    while !locations.is_empty() {
+        let directories = locations.keys().cloned().collect();
+        for contents in directory_scan.contents_of(scan, directories) {
+            let mut files = BTreeMap::new();
+            for candidate in &contents.candidates {
+                for name in &candidate.names {
+                    files.insert(name.clone(), candidate.stat.id);
+                }
+            }
+            let location = &locations[&contents.directory];
+            found.directories.insert(contents.directory.clone(), files);
+            let installations = installations_in(&mut paths, location, contents);
+            found.installations.extend(installations);
         }
-        let members = found
-            .installations
-            .iter()
-            .flat_map(|installation| &installation.files);
-        let searched = members
-            .flat_map(|member| &member.searched)
-            .map(|searched| &searched.directory);
-        let new: BTreeSet<&PathBuf> = searched
-            .filter(|directory| !scan.has_seen(directory))
-            .collect();
+        let mut new = BTreeSet::new();
+        for installation in &found.installations {
+            for searched in installation.files.iter().flat_map(|file| &file.searched) {
+                if !directory_scan.has_seen(&searched.directory) {
+                    new.insert(&searched.directory);
+                }
+            }
+        }
         let loose = new
             .into_iter()
-            .map(|directory| SearchLocation::new(directory, Origin::Loose))
-            .collect();
-        places = location::merge(look, loose);
-        places.retain(|directory, _| !scan.has_seen(directory));
+            .map(|directory| SearchLocation::new(directory, Origin::Loose));
+        locations = location::merge(scan, loose.collect());
+        locations.retain(|directory, _| !directory_scan.has_seen(directory));
     }
-    look.watched.extend(paths.owners.asked());
-    look.watched.extend(paths.headers);
-    let ranks: HashMap<&OsStr, usize> = found
-        .directories
-        .keys()
-        .enumerate()
-        .map(|(rank, path)| (path.as_os_str(), rank))
-        .collect();
-    found.installations = merge_equal(found.installations, &look.scope.site_packages, &ranks);
+    scan.watched.extend(paths.owners.sources());
+    scan.watched.extend(paths.headers);
+    let mut ranks: HashMap<&OsStr, usize> = HashMap::new();
+    for (rank, directory) in found.directories.keys().enumerate() {
+        ranks.insert(directory.as_os_str(), rank);
+    }
+    found.installations = merge_equal(found.installations, &scan.scope.site_packages, &ranks);
     found
 }
 
-/// Returns the installations of one directory: one for each family and, where the family has several, for each SONAME.
+/// The installations of one directory: one for each family and, where the family has several, for each SONAME.
 fn installations_in(
-    host: &Host,
     paths: &mut Paths<'_>,
-    place: &SearchLocation,
+    location: &SearchLocation,
     contents: Contents,
 ) -> Vec<Installation> {
-    let Contents {
-        directory,
-        stat,
-        candidates,
-    } = contents;
     let mut groups: BTreeMap<(&str, Option<u32>, bool), Vec<NamedFile>> = BTreeMap::new();
-    for candidate in candidates {
+    for candidate in contents.candidates {
         let family = candidate.file.family();
         let soname = match family.group {
             GroupedBy::Soname => catalog::soname_number(&candidate.file.soname),
@@ -111,110 +101,77 @@ fn installations_in(
             .or_default()
             .push(candidate);
     }
-    let assemble = |((_, soname, renamed), candidates): ((_, _, bool), Vec<NamedFile>)| {
-        let is_owned = candidates
-            .iter()
-            .any(|c| c.names.iter().any(|name| place.packaged.contains_key(name)));
-        let origin = match place.origin {
-            _ if renamed => Origin::Bundled,
-            // A file of no package beside files of a package.
-            Origin::Debian if !is_owned => Origin::Loose,
-            origin => origin,
+    let mut installations = Vec::new();
+    for ((_, soname, is_renamed), candidates) in groups {
+        let origin = if is_renamed {
+            Origin::Bundled
+        } else {
+            origin_of(location, &candidates)
         };
-        let origin = origin_of(origin, &directory, &candidates);
-        let open = open(host, &mut paths.owners, &directory, &stat, &candidates);
-        let mut installation = assemble(host, paths, &directory, origin, soname, candidates, place);
-        let everybody = open.iter().filter(|open| open.who == ChangedBy::Everybody);
-        installation
-            .problems
-            .extend(everybody.map(|open| Problem::WorldWritable {
-                path: open.path.clone(),
-            }));
-        installation.open = open;
-        installation.open.extend(place.led_by.clone());
-        installation.is_named = place.is_named;
-        installation
-    };
-    groups.into_iter().map(assemble).collect()
+        let writable = writable_paths(paths, &contents.directory, &contents.stat, &candidates);
+        let mut installation = assemble(paths, location, origin, soname, candidates);
+        for writable in &writable {
+            if writable.who == ChangedBy::Everybody {
+                installation.problems.push(Problem::WorldWritable {
+                    path: writable.path.clone(),
+                });
+            }
+        }
+        installation.open = writable;
+        installation.open.extend(location.redirect.clone());
+        installations.push(installation);
+    }
+    installations
 }
 
 fn assemble(
-    host: &Host,
     paths: &mut Paths<'_>,
-    directory: &Path,
+    location: &SearchLocation,
     origin: Origin,
     soname: Option<u32>,
     mut candidates: Vec<NamedFile>,
-    place: &SearchLocation,
 ) -> Installation {
     let mut problems = second_of_one_soname(&mut candidates);
-    let (packaged, claimed) = wheel::settle(place, &candidates);
-    problems.extend(claimed);
+    let (records, conflicts) = wheel::settle(location, &candidates);
+    problems.extend(conflicts);
     let family = candidates[0].file.family();
-    let main = candidates
-        .iter()
-        .find(|c| c.file.stem == family.main)
-        .unwrap_or(&candidates[0]);
-    let record = main.names.iter().find_map(|name| packaged.get(name));
-    let versions = versions::determine(
-        host,
-        directory,
-        main,
+    let group = FileGroup {
+        family,
         soname,
-        &candidates,
-        record,
-        &packaged,
-    );
+        candidates,
+        records,
+    };
+    let versions = versions::determine(paths.host, &location.directory, &group);
     paths.headers.extend(versions.header);
     problems.extend(versions.problems);
-    let cuda = strongest(&candidates, |file| &file.cuda)
-        .copied()
-        .or_else(|| cuda_of_package(record));
-    let built_for = strongest(&candidates, |file| &file.built_for).copied();
-    let missing = missing_stems(family, soname, versions.version, &candidates);
-    let is_shim = |candidate: &NamedFile| family.is_shim(&candidate.file.stem, soname);
-    // A package that bundles only a shim uses the other files of another installation.
-    let is_shim_of_package = origin == Origin::Bundled && candidates.iter().all(is_shim);
-    if !missing.is_empty() && !is_shim_of_package {
-        problems.push(Problem::Missing { stems: missing });
-    }
-    for candidate in &candidates {
-        let name = &candidate.names[0];
-        if candidate.file.truncated {
-            problems.push(Problem::Truncated { file: name.clone() });
-        }
-        let recorded = packaged.get(name).and_then(|packaged| packaged.size);
-        if let Some(recorded) = recorded.filter(|size| *size != candidate.stat.size) {
-            problems.push(Problem::SizeIsNotRecorded {
-                file: name.clone(),
-                recorded,
-            });
-        }
+    problems.extend(missing_files(&group, origin, versions.version));
+    problems.extend(damaged_files(&group));
+    let package = group.record().map(|record| record.package.clone());
+    let cuda = strongest(&group.candidates, |file| &file.cuda)
+        .or_else(|| cuda_of_package(package.as_deref()?));
+    let built_for = strongest(&group.candidates, |file| &file.built_for);
+    let forward_compatibility = group.main().file.forward_compatibility.clone();
+    let mut files = Vec::new();
+    for candidate in group.candidates {
+        files.push(member(paths, &location.directory, candidate));
     }
     let mut installation = Installation {
         family: family.name.clone(),
         soname,
         version: versions.version,
-        version_from: versions.from,
+        version_from: versions.source,
         shim: versions.shim,
         evidence: versions.evidence,
         cuda,
         built_for: built_for.filter(|built| cuda == Some(built.major)),
         origin,
-        directory: directory.to_owned(),
-        also: Vec::new(),
-        package: record.map(|record| record.package.clone()),
-        open: Vec::new(),
-        is_named: false,
-        position: None,
-        loader_gives: false,
-        forward_compatibility: main.file.forward_compatibility.clone(),
-        files: candidates
-            .into_iter()
-            .map(|candidate| member(paths, directory, candidate))
-            .collect(),
-        serves: BTreeMap::new(),
+        directory: location.directory.clone(),
+        package,
+        is_named: location.is_named,
+        forward_compatibility,
+        files,
         problems,
+        ..Installation::default()
     };
     let required = family.required(soname.unwrap_or(0));
     let gpus = catalog::architectures()
@@ -224,39 +181,39 @@ fn assemble(
     installation
 }
 
-/// Returns the other users who can change the files, their directory, those that links lead to, or one above.
-fn open(
-    host: &Host,
-    owners: &mut Owners<'_>,
+/// The other users who can change the files, their directory, those that links lead to, or one above.
+fn writable_paths(
+    paths: &mut Paths<'_>,
     directory: &Path,
     stat: &Stat,
     candidates: &[NamedFile],
 ) -> Vec<WritablePath> {
-    let mut open = owners.open(directory, stat);
+    let owners = &mut paths.owners;
+    let mut writable = owners.writable(directory, stat);
+    writable.extend(owners.replaceable(directory));
     let parents: BTreeSet<&Path> = candidates
         .iter()
         .filter_map(|candidate| candidate.path.parent())
         .collect();
-    open.extend(owners.replaceable(directory));
-    for parent in parents.into_iter().filter(|parent| *parent != directory) {
-        open.extend(
-            host.stat(parent)
-                .iter()
-                .flat_map(|stat| owners.open(parent, stat)),
-        );
-        open.extend(owners.replaceable(parent));
+    for parent in parents {
+        if parent != directory {
+            if let Ok(stat) = paths.host.stat(parent) {
+                writable.extend(owners.writable(parent, &stat));
+            }
+            writable.extend(owners.replaceable(parent));
+        }
     }
     for candidate in candidates {
-        open.extend(owners.open(&candidate.path, &candidate.stat));
+        writable.extend(owners.writable(&candidate.path, &candidate.stat));
     }
     // One path is enough for each user or group; paths that everybody can change are all listed, to be closed one by one.
     let mut seen: Vec<ChangedBy> = Vec::new();
-    open.retain(|open| {
-        let is_new = open.who.is_everybody() || !seen.contains(&open.who);
-        seen.push(open.who);
+    writable.retain(|path| {
+        let is_new = path.who.is_everybody() || !seen.contains(&path.who);
+        seen.push(path.who);
         is_new
     });
-    open
+    writable
 }
 
 /// Keeps the first of two files with one SONAME: it has the name that the loader opens. The second is a problem unless
@@ -306,7 +263,6 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: NamedFile) -> Memb
         ..
     } = Arc::unwrap_or_clone(file);
     let LibrarySymbols { imports, exports } = Arc::unwrap_or_clone(symbols);
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Member {
         stem,
         soname,
@@ -325,8 +281,8 @@ fn member(paths: &mut Paths<'_>, directory: &Path, candidate: NamedFile) -> Memb
         code: code.unwrap_or_default(),
         glibc: needs.get("GLIBC_").copied(),
         glibcxx: needs.get("GLIBCXX_").copied(),
-        rpath: rpath.map(text),
-        runpath: runpath.map(text),
+        rpath: rpath.map(|path| String::from_utf8_lossy(&path).into_owned()),
+        runpath: runpath.map(|path| String::from_utf8_lossy(&path).into_owned()),
         searched,
     }
 }
@@ -341,43 +297,46 @@ impl<'h> Paths<'h> {
         }
     }
 
-    /// Returns the directories of its DT_RPATH, for a file that is opened in its own directory.
+    /// The directories of its DT_RPATH, for a file that is opened in its own directory.
     fn searched(&mut self, directory: &Path, file: &LibraryFile) -> Vec<RpathDirectory> {
-        let elements = file
-            .rpath
-            .iter()
-            .flat_map(|rpath| rpath.split(|byte| *byte == b':'));
-        let searched = elements.filter_map(|element| {
-            let path = self
-                .host
-                .absolute(&self.tokens.expand(element, Some(directory))?);
-            let directory = location::real_directory(self.host, &path)?;
-            Some(RpathDirectory {
-                directory,
-                from_origin: memchr::memmem::find(element, b"ORIGIN").is_some(),
-            })
-        });
-        searched.collect()
+        let Some(rpath) = &file.rpath else {
+            return Vec::new();
+        };
+        let mut searched = Vec::new();
+        for element in rpath.split(|byte| *byte == b':') {
+            if let Some(path) = self.tokens.expand(element, Some(directory))
+                && let Some(directory) =
+                    location::real_directory(self.host, &self.host.absolute(&path))
+            {
+                searched.push(RpathDirectory {
+                    directory,
+                    from_origin: memchr::memmem::find(element, b"ORIGIN").is_some(),
+                });
+            }
+        }
+        searched
     }
 }
 
-/// Returns the origin of the place, unless path or files show another one: a link in `/usr/lib` to a stub is a stub.
-fn origin_of(origin: Origin, directory: &Path, candidates: &[NamedFile]) -> Origin {
-    let first = &candidates[0];
-    let family = first.file.family();
-    let main = candidates
-        .iter()
-        .find(|candidate| candidate.file.stem == family.main)
-        .unwrap_or(first);
-    let is_driver = family.name == "driver";
-    match origin {
+/// The origin of the location, unless path or files show another one: a link in `/usr/lib` to a stub is a stub.
+fn origin_of(location: &SearchLocation, candidates: &[NamedFile]) -> Origin {
+    let family = candidates[0].file.family();
+    let main = main_file(family, candidates);
+    let is_driver = family.is_driver();
+    let mut names = candidates.iter().flat_map(|candidate| &candidate.names);
+    let is_packaged = names.any(|name| location.records.contains_key(name));
+    match location.origin {
         Origin::Bundled => Origin::Bundled,
-        _ if is_below(directory, main, &["stubs"]) => Origin::Stub,
+        _ if is_below(&location.directory, main, &["stubs"]) => Origin::Stub,
         Origin::Compat if is_driver => Origin::Compat,
         // Other libraries in a compat directory are parts of the toolkit.
         Origin::Compat => Origin::Toolkit,
-        _ if is_driver && is_below(directory, main, &["compat", "cuda-compat"]) => Origin::Compat,
+        _ if is_driver && is_below(&location.directory, main, &["compat", "cuda-compat"]) => {
+            Origin::Compat
+        }
         Origin::Store | Origin::Debian | Origin::Loose if is_driver => Origin::Driver,
+        // A file of no package beside files of a package.
+        Origin::Debian if !is_packaged => Origin::Loose,
         other => other,
     }
 }
@@ -397,7 +356,6 @@ fn merge_equal(
     site_packages: &[PathBuf],
     ranks: &HashMap<&OsStr, usize>,
 ) -> Vec<Installation> {
-    let rank = |installation: &Installation| ranks.get(installation.directory.as_os_str()).copied();
     installations.sort_by_cached_key(|installation| {
         let is_in_site = site_packages
             .iter()
@@ -411,27 +369,19 @@ fn merge_equal(
             !has_real_files,
             Reverse(installation.files.len()),
             !installation.open.is_empty(),
-            rank(installation),
+            ranks.get(installation.directory.as_os_str()),
         )
     });
     let mut kept: Vec<Installation> = Vec::with_capacity(installations.len());
     let mut by_file: BTreeMap<FileId, Vec<usize>> = BTreeMap::new();
     for installation in installations {
-        let same = |index: &&usize| {
-            let known = &kept[**index];
-            known.family == installation.family
-                && known.soname == installation.soname
-                && installation.files.iter().all(|member| known.has_file(member.id))
-                // Links to only some of the files are an incomplete installation of their own.
-                && installation.is_incomplete() == known.is_incomplete()
-        };
-        let first = installation.files[0].id;
-        match by_file
-            .get(&first)
-            .and_then(|indices| indices.iter().find(same))
-            .copied()
-        {
-            Some(index) => kept[index].absorb(installation),
+        let first = by_file.get(&installation.files[0].id);
+        let equal = first
+            .into_iter()
+            .flatten()
+            .find(|index| kept[**index].has_files_of(&installation));
+        match equal {
+            Some(index) => kept[*index].absorb(installation),
             None => {
                 for member in &installation.files {
                     by_file.entry(member.id).or_default().push(kept.len());
@@ -440,31 +390,27 @@ fn merge_equal(
             }
         }
     }
-    let order: HashMap<&str, usize> = catalog()
-        .families
-        .iter()
-        .enumerate()
-        .map(|(index, family)| (family.name.as_str(), index))
-        .collect();
+    let mut families: HashMap<&str, usize> = HashMap::new();
+    for (index, family) in catalog().families.iter().enumerate() {
+        families.insert(&family.name, index);
+    }
     kept.sort_by_cached_key(|installation| {
-        let place = (installation.origin, rank(installation));
         (
-            order.get(installation.family.as_str()).copied(),
+            families.get(installation.family.as_str()),
             Reverse((installation.soname, installation.version)),
-            place,
+            installation.origin,
+            ranks.get(installation.directory.as_os_str()),
         )
     });
     kept
 }
 
-/// Returns 12 for `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2`. Parts of a
-/// toolkit have no such word; they were built for their own major.
-fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
-    let words: Vec<&str> = record?
-        .package
+/// 12 for `nvidia-cudnn-cu12 9.1.0.70`, `libcudnn9-cuda-12 9.1.0.70-1` and `cudnn 9.1.1.17 cuda12_2`. Parts of a toolkit
+/// have no such word; they were built for their own major.
+fn cuda_of_package(package: &str) -> Option<u32> {
+    let words: Vec<&str> = package
         .split(|c: char| !c.is_ascii_alphanumeric())
         .collect();
-    let major = |word: &str| word.parse::<u32>().ok().filter(|_| word.len() == 2);
     let attached = words.iter().filter_map(|word| {
         word.strip_prefix("cuda")
             .or_else(|| word.strip_prefix("cu"))
@@ -473,44 +419,61 @@ fn cuda_of_package(record: Option<&Packaged>) -> Option<u32> {
         .windows(2)
         .filter(|pair| pair[0] == "cuda")
         .map(|pair| pair[1]);
-    attached.chain(next).find_map(major)
+    let mut majors = attached.chain(next).filter(|word| word.len() == 2);
+    majors.find_map(|word| word.parse().ok())
 }
 
-fn strongest<'c, T>(
-    candidates: &'c [NamedFile],
-    of: impl Fn(&'c LibraryFile) -> &'c Vec<(usize, T)>,
-) -> Option<&'c T> {
+/// The value of the first rule that gives one.
+fn strongest<T: Copy>(
+    candidates: &[NamedFile],
+    values: impl Fn(&LibraryFile) -> &Vec<(usize, T)>,
+) -> Option<T> {
     candidates
         .iter()
-        .flat_map(|candidate| of(&candidate.file))
+        .flat_map(|candidate| values(&candidate.file))
         .min_by_key(|(rule, _)| *rule)
-        .map(|(_, value)| value)
+        .map(|(_, value)| *value)
 }
 
-fn missing_stems(
-    family: &Family,
-    soname: Option<u32>,
-    version: Option<Version>,
-    candidates: &[NamedFile],
-) -> Vec<String> {
-    let fits = |candidate: &&NamedFile| {
-        let said = names::split(&candidate.file.soname)
-            .and_then(|(_, suffix)| suffix.parse::<Version>().ok());
-        let is_bound = family.minor_in_soname.contains(&candidate.file.stem);
-        said.zip(version)
-            .is_none_or(|(said, version)| !is_bound || said.agrees_with(&version))
-    };
-    let has = |stem: &str| {
-        candidates
-            .iter()
-            .filter(fits)
-            .any(|candidate| candidate.file.stem == stem)
-    };
-    let required = family.required(soname.unwrap_or(0)).into_iter();
-    required
-        .filter(|stem| !has(stem))
-        .map(str::to_owned)
-        .collect()
+fn missing_files(group: &FileGroup, origin: Origin, version: Option<Version>) -> Option<Problem> {
+    let mut stems = group.family.required(group.soname.unwrap_or(0));
+    for candidate in &group.candidates {
+        let stem = &candidate.file.stem;
+        // Files whose SONAME has the minor are of use for this minor only.
+        let is_usable = !group.family.minor_in_soname.contains(stem)
+            || version.is_none_or(|version| has_minor(&candidate.file.soname, version));
+        stems.retain(|missing| !is_usable || missing != stem);
+    }
+    // A package that bundles only a shim uses the other files of another installation.
+    let is_shim_of_package = origin == Origin::Bundled && group.has_only_shims();
+    (!stems.is_empty() && !is_shim_of_package).then(|| Problem::Missing {
+        stems: stems.into_iter().map(str::to_owned).collect(),
+    })
+}
+
+fn has_minor(soname: &str, version: Version) -> bool {
+    let suffix = names::split(soname).and_then(|(_, suffix)| suffix.parse::<Version>().ok());
+    suffix.is_none_or(|suffix| suffix.agrees_with(&version))
+}
+
+/// Files that are cut short, or not as long as their package recorded.
+fn damaged_files(group: &FileGroup) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for candidate in &group.candidates {
+        let file = &candidate.names[0];
+        if candidate.file.truncated {
+            problems.push(Problem::Truncated { file: file.clone() });
+        }
+        if let Some(recorded) = group.records.get(file).and_then(|record| record.size)
+            && recorded != candidate.stat.size
+        {
+            problems.push(Problem::SizeIsNotRecorded {
+                file: file.clone(),
+                recorded,
+            });
+        }
+    }
+    problems
 }
 
 #[cfg(test)]
@@ -519,13 +482,6 @@ mod tests {
 
     #[test]
     fn packages_say_for_which_cuda_they_are() {
-        let cuda = |package: &str| {
-            cuda_of_package(Some(&Packaged {
-                package: package.to_owned(),
-                version: None,
-                size: None,
-            }))
-        };
         for package in [
             "nvidia-cudnn-cu12 9.1.0.70",
             "libcudnn9-cuda-12 9.1.0.70-1",
@@ -533,7 +489,7 @@ mod tests {
             "cuda12.8-cudnn 9.8.0.87",
             "libnccl2 2.21.5-1+cuda12.4",
         ] {
-            assert_eq!(cuda(package), Some(12), "{package}");
+            assert_eq!(cuda_of_package(package), Some(12), "{package}");
         }
         for package in [
             "nvidia-cublas 13.1.0.3",
@@ -541,7 +497,7 @@ mod tests {
             "cuda-toolkit 12.4.1",
             "",
         ] {
-            assert_eq!(cuda(package), None, "{package}");
+            assert_eq!(cuda_of_package(package), None, "{package}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::owners::{ChangedBy, WritablePath};
-use crate::catalog::{Family, catalog, first_number, soname_number};
+use crate::catalog::{catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::formats::symbols::{ByFile, Exports};
@@ -69,14 +69,16 @@ pub enum Code {
 }
 
 impl Code {
-    /// Returns the best code for a GPU among these.
-    fn best(made_for: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
-        let serving = made_for.iter().filter(|made_for| made_for.serves(gpu));
-        let code = serving.map(|made_for| match made_for.kind {
-            fatbin::CodeKind::Sass => Code::Sass,
-            fatbin::CodeKind::Ptx => Code::Ptx,
-        });
-        code.max()
+    /// The best code for a GPU among these.
+    fn best(architectures: &BTreeSet<Architecture>, gpu: ComputeCapability) -> Option<Code> {
+        architectures
+            .iter()
+            .filter(|architecture| architecture.serves(gpu))
+            .map(|architecture| match architecture.kind {
+                fatbin::CodeKind::Sass => Code::Sass,
+                fatbin::CodeKind::Ptx => Code::Ptx,
+            })
+            .max()
     }
 }
 
@@ -273,20 +275,17 @@ impl Installation {
     /// Adds another directory with links to its files, and the facts that are known only there.
     pub(super) fn absorb(&mut self, other: Installation) {
         self.also.push(other.directory);
-        let is_of_place = |problem: &Problem| matches!(problem, Problem::WorldWritable { .. });
-        let problems = other.problems.into_iter().filter(is_of_place);
-        let new: Vec<Problem> = problems
-            .filter(|problem| !self.problems.contains(problem))
-            .collect();
-        self.problems.extend(new);
+        for problem in other.problems {
+            if matches!(problem, Problem::WorldWritable { .. }) && !self.problems.contains(&problem)
+            {
+                self.problems.push(problem);
+            }
+        }
         self.is_named |= other.is_named;
-        if other
-            .open
-            .iter()
-            .all(|open| open.who != ChangedBy::CurrentDirectory)
-        {
+        let mut writable = other.open.iter();
+        if writable.all(|path| path.who != ChangedBy::CurrentDirectory) {
             self.open
-                .retain(|open| open.who != ChangedBy::CurrentDirectory);
+                .retain(|path| path.who != ChangedBy::CurrentDirectory);
         }
         if self.package.is_none() && other.package.is_some() {
             self.package = other.package;
@@ -306,22 +305,35 @@ impl Installation {
     /// True if the shim of another installation works over this one, which must be complete, of one version and
     /// undamaged, except for its own shim.
     pub fn works_under_shim_of(&self, other: &Installation) -> bool {
-        let is_shim = |file: &String| self.is_shim(names::split(file).map_or("", |(stem, _)| stem));
         let is_whole = self.problems.iter().all(|problem| match problem {
             Problem::Missing { stems } => stems.iter().all(|stem| self.is_shim(stem)),
             Problem::OtherVersionAmongTheRest { file, .. } | Problem::Truncated { file } => {
-                is_shim(file)
+                names::split(file).is_some_and(|(stem, _)| self.is_shim(stem))
             }
             _ => true,
         });
-        let works = |family: &Family| {
-            family.shim_works_over(self.soname, other.shim.or(other.version), self.version)
-        };
-        is_whole && self.soname == other.soname && catalog().family(&self.family).is_some_and(works)
+        is_whole
+            && self.soname == other.soname
+            && catalog().family(&self.family).is_some_and(|family| {
+                family.shim_works_over(self.soname, other.shim.or(other.version), self.version)
+            })
     }
 
     pub fn member(&self, stem: &str) -> Option<&Member> {
         self.files.iter().find(|member| member.stem == stem)
+    }
+
+    pub fn is_driver(&self) -> bool {
+        self.family == "driver"
+    }
+
+    /// True if it has every file of the other one. Links to only some of the files are an incomplete installation of
+    /// their own.
+    pub(super) fn has_files_of(&self, other: &Installation) -> bool {
+        self.family == other.family
+            && self.soname == other.soname
+            && other.files.iter().all(|member| self.has_file(member.id))
+            && self.is_incomplete() == other.is_incomplete()
     }
 
     pub fn has_file(&self, id: FileId) -> bool {
@@ -335,10 +347,9 @@ impl Installation {
 
     /// True if a view can have one of its files under this name.
     pub fn offers(&self, name: &str) -> bool {
-        let is_offered = |member: &Member| {
-            member.soname == name || member.view_names(self.version).contains(name)
-        };
-        self.files.iter().any(is_offered)
+        self.files
+            .iter()
+            .any(|member| member.soname == name || member.view_names(self.version).contains(name))
     }
 
     /// Returns the code for each GPU: the worst among the required files that have code, since it needs all of them; none
@@ -348,23 +359,23 @@ impl Installation {
         gpus: impl Iterator<Item = ComputeCapability>,
         required: &[&str],
     ) -> BTreeMap<ComputeCapability, Code> {
-        let with_code = self.files.iter().filter(|member| !member.code.is_empty());
-        let needed: Vec<BTreeSet<Architecture>> = with_code
-            .filter(|member| required.contains(&member.stem.as_str()))
-            .map(Member::made_for)
-            .collect();
-        let least = |gpu| {
-            let found: Option<Vec<Code>> = needed
-                .iter()
-                .map(|made_for| Code::best(made_for, gpu))
-                .collect();
-            Some((gpu, found?.into_iter().min()?))
-        };
-        if needed.is_empty() {
-            BTreeMap::new()
-        } else {
-            gpus.filter_map(least).collect()
+        let mut needed: Vec<BTreeSet<Architecture>> = Vec::new();
+        for member in &self.files {
+            if !member.code.is_empty() && required.contains(&member.stem.as_str()) {
+                needed.push(member.made_for());
+            }
         }
+        let mut serves = BTreeMap::new();
+        for gpu in gpus {
+            let codes = needed
+                .iter()
+                .map(|architectures| Code::best(architectures, gpu));
+            // `None` is less than any code.
+            if let Some(worst) = codes.min().flatten() {
+                serves.insert(gpu, worst);
+            }
+        }
+        serves
     }
 }
 
@@ -382,13 +393,17 @@ impl Member {
     /// and those of its names in the directory that are not wrong. cuDNN opens the longest first, and would find it in
     /// another directory if a view had only the SONAME.
     pub fn view_names(&self, version: Option<Version>) -> BTreeSet<String> {
-        let is_true = |name: &&String| self.is_true_name(name, version);
-        let mut names: BTreeSet<String> = self.names.iter().filter(is_true).cloned().collect();
+        let mut names = BTreeSet::new();
+        for name in &self.names {
+            if self.is_true_name(name, version) {
+                names.insert(name.clone());
+            }
+        }
         names.insert(self.soname.clone());
         let bare = format!("{}.so", self.stem);
-        let is_version = |version: &Version| self.soname_number() == Some(version.major());
-        if let Some(version) =
-            version.filter(|version| self.soname.starts_with(&bare) && is_version(version))
+        if let Some(version) = version
+            && self.soname.starts_with(&bare)
+            && self.soname_number() == Some(version.major())
         {
             for count in 1..=version.numbers().len() {
                 names.insert(format!("{bare}.{}", version.truncated(count)));
@@ -403,16 +418,17 @@ impl Member {
         let Some((stem, suffix)) = names::split(name) else {
             return false;
         };
-        let is_own_stem =
-            stem == self.stem || names::without_hash(stem) == Some(self.stem.as_str());
+        if stem != self.stem && names::without_hash(stem) != Some(self.stem.as_str()) {
+            return false;
+        }
         let number = self.soname_number();
-        let agrees = || {
-            let said = suffix.parse::<Version>().ok();
-            said.zip(version)
-                .is_some_and(|(said, version)| said.agrees_with(&version))
-        };
-        is_own_stem
-            && (suffix.is_empty() || number.is_none() || first_number(suffix) == number || agrees())
+        if suffix.is_empty() || number.is_none() || first_number(suffix) == number {
+            return true;
+        }
+        let named = suffix.parse::<Version>().ok();
+        named
+            .zip(version)
+            .is_some_and(|(named, version)| named.agrees_with(&version))
     }
 
     fn soname_number(&self) -> Option<u32> {

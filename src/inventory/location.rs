@@ -26,7 +26,7 @@ pub(super) struct ScanContext<'a> {
     pub host: &'a Host,
     pub scope: &'a Scope,
     /// Facts from an earlier scan, for files that have not changed since.
-    pub known: &'a mut ScanCache,
+    pub cache: &'a mut ScanCache,
     pub warnings: Vec<Warning>,
     /// Paths that the result depends on, present or missing.
     pub watched: BTreeSet<PathBuf>,
@@ -38,23 +38,23 @@ pub(super) struct SearchLocation {
     pub directory: PathBuf,
     pub origin: Origin,
     /// The package records of its files, by file name.
-    pub packaged: BTreeMap<String, Packaged>,
+    pub records: BTreeMap<String, PackageRecord>,
     /// The records of the files that several packages brought, and not the same, by file name.
-    pub claimed: BTreeMap<String, Vec<Packaged>>,
+    pub claims: BTreeMap<String, Vec<PackageRecord>>,
     /// A person or an administrator has named it: by an option, a trusted file, a loaded module or a variable that names
     /// one installation.
     pub is_named: bool,
-    /// Another user can decide that `LD_LIBRARY_PATH` leads there, and no other source names it.
-    pub led_by: Option<WritablePath>,
+    /// A path by which another user can make `LD_LIBRARY_PATH` lead there, if no other source names it.
+    pub redirect: Option<WritablePath>,
 }
 
-/// Places by directory.
+/// Locations by directory.
 #[derive(Default)]
 pub(super) struct SearchLocations(BTreeMap<PathBuf, SearchLocation>);
 
 /// The package record of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Packaged {
+pub(super) struct PackageRecord {
     /// Name and version: `nvidia-cudnn-cu12 9.1.0.70`.
     pub package: String,
     /// The version of the library, if the package's version contains it.
@@ -64,45 +64,42 @@ pub(super) struct Packaged {
 
 impl SearchLocation {
     pub(super) fn new(directory: impl Into<PathBuf>, origin: Origin) -> SearchLocation {
-        let (packaged, claimed) = (BTreeMap::new(), BTreeMap::new());
-        let directory = directory.into();
         SearchLocation {
-            directory,
+            directory: directory.into(),
             origin,
-            packaged,
-            claimed,
+            records: BTreeMap::new(),
+            claims: BTreeMap::new(),
             is_named: false,
-            led_by: None,
+            redirect: None,
         }
     }
 }
 
-/// Marks places that a person or an administrator has named.
-pub(super) fn named(mut places: Vec<SearchLocation>) -> Vec<SearchLocation> {
-    for place in &mut places {
-        place.is_named = true;
+/// Marks locations that a person or an administrator has named.
+pub(super) fn named(mut locations: Vec<SearchLocation>) -> Vec<SearchLocation> {
+    for location in &mut locations {
+        location.is_named = true;
     }
-    places
+    locations
 }
 
 impl SearchLocations {
-    pub(super) fn insert(&mut self, place: SearchLocation) {
-        self.0.insert(place.directory.clone(), place);
+    pub(super) fn insert(&mut self, location: SearchLocation) {
+        self.0.insert(location.directory.clone(), location);
     }
 
-    /// Returns the place of a file, which gets this origin if it is new, and the file's name.
+    /// Returns the location of a file, which gets this origin if it is new, and the file's name.
     pub(super) fn of_file<'p>(
         &mut self,
         path: &'p Path,
         origin: Origin,
     ) -> Option<(&mut SearchLocation, &'p str)> {
         let (directory, file) = (path.parent()?, path.file_name()?.to_str()?);
-        Some((
-            self.0
-                .entry(directory.to_owned())
-                .or_insert_with(|| SearchLocation::new(directory, origin)),
-            file,
-        ))
+        let location = self
+            .0
+            .entry(directory.to_owned())
+            .or_insert_with(|| SearchLocation::new(directory, origin));
+        Some((location, file))
     }
 
     pub(super) fn all(self) -> Vec<SearchLocation> {
@@ -128,20 +125,26 @@ impl ScanContext<'_> {
         self.host.is_file(path)
     }
 
-    /// Returns the absolute path in a variable that is set and not empty.
+    /// The absolute path in a variable that is set and not empty.
     pub(super) fn named(&self, variable: &str) -> Option<PathBuf> {
-        self.host
-            .env
-            .non_empty(variable)
-            .map(|path| self.host.absolute(Path::new(path)))
+        let path = self.host.env.non_empty(variable)?;
+        Some(self.host.absolute(Path::new(path)))
     }
 
-    /// Returns the paths that exist, links resolved, each once and in order.
-    pub(super) fn real(&self, paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
-        let real = paths
-            .into_iter()
-            .filter_map(|path| self.host.canonical(&path).ok());
-        real.collect::<BTreeSet<_>>().into_iter().collect()
+    /// The absolute paths in a variable with a list of paths.
+    pub(super) fn named_list(&self, variable: &str) -> Vec<PathBuf> {
+        let list = self.host.env.non_empty(variable).unwrap_or_default();
+        std::env::split_paths(list)
+            .filter(|path| path.is_absolute())
+            .collect()
+    }
+
+    /// The paths that exist, links resolved, each once and in order.
+    pub(super) fn real(&self, paths: Vec<PathBuf>) -> BTreeSet<PathBuf> {
+        let paths = paths.into_iter();
+        paths
+            .filter_map(|path| self.host.canonical(&path).ok())
+            .collect()
     }
 
     /// Watches a directory and returns the names in it.
@@ -166,12 +169,19 @@ impl ScanContext<'_> {
     /// Watches the nearest directory above a missing path. It is often watched for other reasons as well, and each start
     /// asks for every watched path.
     pub(super) fn watch_above(&mut self, path: &Path) {
-        let below_root = path.ancestors().filter(|above| above.parent().is_some());
-        let mut above = below_root.clone().skip(1);
-        let nearest = above.find(|above| self.host.stat(above).is_ok());
-        let nearest = nearest.or(below_root.last());
-        self.watched
-            .extend(nearest.filter(|above| !is_busy(above)).map(Path::to_owned));
+        let mut nearest = path;
+        for directory in path.ancestors().skip(1) {
+            if directory.parent().is_none() {
+                break;
+            }
+            nearest = directory;
+            if self.host.stat(directory).is_ok() {
+                break;
+            }
+        }
+        if !is_busy(nearest) {
+            self.watch(nearest);
+        }
     }
 }
 
@@ -188,43 +198,45 @@ fn record_rank(origin: Origin) -> (bool, Origin) {
     (origin == Origin::Toolkit, origin)
 }
 
-/// Returns the real path of a directory; none if there is none.
+/// The real path of a directory; none if there is none.
 pub(super) fn real_directory(host: &Host, directory: &Path) -> Option<PathBuf> {
     let real = host.canonical(directory).ok()?;
     host.is_directory(&real).then_some(real)
 }
 
-/// Returns the places by real directory. The lesser of two origins counts, and every package record is kept.
+/// Returns the locations by real directory. The lesser of two origins counts, and every package record is kept.
 pub(super) fn merge(
     scan: &mut ScanContext<'_>,
-    places: Vec<SearchLocation>,
+    locations: Vec<SearchLocation>,
 ) -> BTreeMap<PathBuf, SearchLocation> {
     let mut merged: BTreeMap<PathBuf, SearchLocation> = BTreeMap::new();
-    for place in places {
-        let Some(directory) = real_directory(scan.host, &place.directory) else {
+    for location in locations {
+        let Some(directory) = real_directory(scan.host, &location.directory) else {
             // A missing directory may appear.
-            scan.watch_above(&place.directory);
+            scan.watch_above(&location.directory);
             continue;
         };
         match merged.entry(directory) {
             Entry::Vacant(entry) => {
                 let directory = entry.key().clone();
-                entry.insert(SearchLocation { directory, ..place });
+                entry.insert(SearchLocation {
+                    directory,
+                    ..location
+                });
             }
             Entry::Occupied(mut entry) => {
                 let known = entry.get_mut();
-                known.is_named |= place.is_named;
-                known.led_by = known.led_by.take().and(place.led_by);
-                known.claimed.extend(place.claimed);
-                let (better, mut packaged) =
-                    if record_rank(known.origin) <= record_rank(place.origin) {
-                        (std::mem::take(&mut known.packaged), place.packaged)
-                    } else {
-                        (place.packaged, std::mem::take(&mut known.packaged))
-                    };
-                packaged.extend(better);
-                known.packaged = packaged;
-                known.origin = known.origin.min(place.origin);
+                known.is_named |= location.is_named;
+                known.redirect = known.redirect.take().and(location.redirect);
+                known.claims.extend(location.claims);
+                if record_rank(known.origin) <= record_rank(location.origin) {
+                    for (file, record) in location.records {
+                        known.records.entry(file).or_insert(record);
+                    }
+                } else {
+                    known.records.extend(location.records);
+                }
+                known.origin = known.origin.min(location.origin);
             }
         }
     }

@@ -148,6 +148,14 @@ pub enum Visible {
     Perhaps,
 }
 
+impl Scope {
+    /// True if a source of this name is to be asked, which may be one of the environments of others.
+    pub(super) fn asks(&self, source: &str, elsewhere: bool) -> bool {
+        let is_off = self.without.iter().any(|name| name == source);
+        !is_off && (self.elsewhere || !elsewhere)
+    }
+}
+
 impl Inventory {
     /// True if a process here can reach a GPU. A container without one may still see the kernel's driver.
     pub fn has_gpu(&self) -> bool {
@@ -161,11 +169,10 @@ impl Inventory {
 
     /// The GPUs that the program can certainly use.
     pub fn visible_gpus(&self) -> impl Iterator<Item = &Gpu> {
-        let is_visible = |gpu: &&Gpu| gpu.visible == Visible::Yes;
+        let has_gpu = self.has_gpu();
         self.gpus
             .iter()
-            .filter(is_visible)
-            .filter(|_| self.has_gpu())
+            .filter(move |gpu| has_gpu && gpu.visible == Visible::Yes)
     }
 
     /// The known compute capabilities of these GPUs, one for each.
@@ -195,13 +202,13 @@ impl Inventory {
         elements.any(|element| installation.directories().any(|own| own == element))
     }
 
-    /// Returns the installation that has this file.
+    /// The installation that has this file.
     pub fn installation_of(&self, id: FileId) -> Option<&Installation> {
         let mut installations = self.installations.iter();
         installations.find(|installation| installation.has_file(id))
     }
 
-    /// Returns the file of this name in a directory that was scanned.
+    /// The file of this name in a directory that was scanned.
     pub fn file_in(&self, directory: &Path, name: &str) -> Option<FileId> {
         self.directories.get(directory)?.get(name).copied()
     }
@@ -216,25 +223,24 @@ impl Inventory {
         let elements = library_path.into_iter();
         for directory in elements.filter_map(|element| element.directory.as_deref()) {
             let path = directory.join(name);
-            let ends_the_search = |warning: &Warning| {
+            let ends_search = self.warnings.iter().any(|warning| {
                 warning.path == path
                     && matches!(
                         warning.fault,
                         ReadFault::NotElf | ReadFault::Malformed { .. }
                     )
-            };
-            if self.warnings.iter().any(ends_the_search) {
+            });
+            if ends_search {
                 return None;
             }
             if let Some(id) = self.file_in(directory, name) {
                 return Some(id);
             }
         }
-        let SearchPath {
-            cache, defaults, ..
-        } = &self.search;
-        let mut defaults = defaults.iter();
-        let by_default = || defaults.find_map(|directory| self.file_in(directory, name));
-        cache.get(name).copied().or_else(by_default)
+        if let Some(id) = self.search.cache.get(name) {
+            return Some(*id);
+        }
+        let mut defaults = self.search.defaults.iter();
+        defaults.find_map(|directory| self.file_in(directory, name))
     }
 }

@@ -12,6 +12,7 @@ mod directory_scan;
 mod driver;
 mod evidence;
 mod extensions;
+mod file_group;
 mod gpu;
 mod grouping;
 mod installation;
@@ -57,7 +58,7 @@ pub use toolkit_model::{PartFile, PartKind, Toolkit, ToolkitProblem};
 pub use warning::{ReadFault, Warning};
 pub use wheel::{ABOUT as FETCHED, distribution, distributions};
 
-use location::{ScanContext, Source};
+use location::{ScanContext, SearchLocation, Source};
 
 /// The sources that are code; the others are rows of `profiles/places.toml`. The order has no effect: `Origin` decides
 /// which origin counts if two sources name one directory.
@@ -75,7 +76,7 @@ const SOURCES: &[Source] = &[
     Source {
         name: "wheel",
         elsewhere: false,
-        find: wheel::places,
+        find: wheel::locations,
     },
     Source {
         name: "fetched",
@@ -90,22 +91,22 @@ const SOURCES: &[Source] = &[
     Source {
         name: "system",
         elsewhere: false,
-        find: system::places,
+        find: system::locations,
     },
     Source {
         name: "debian",
         elsewhere: false,
-        find: debian::places,
+        find: debian::locations,
     },
     Source {
         name: "library-path",
         elsewhere: false,
-        find: library_path::places,
+        find: library_path::locations,
     },
     Source {
         name: "extra",
         elsewhere: false,
-        find: named_directories::places,
+        find: named_directories::locations,
     },
     Source {
         name: "own",
@@ -122,53 +123,38 @@ pub fn source_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Scans the machine. Executes and loads nothing.
-pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
-    known.begin(host.started);
-    let mut look = ScanContext {
+pub fn scan(host: &Host, scope: &Scope, cache: &mut ScanCache) -> Inventory {
+    cache.begin(host.started);
+    let mut scan = ScanContext {
         host,
         scope,
-        known,
+        cache,
         warnings: Vec::new(),
         watched: BTreeSet::new(),
     };
-    let driver = driver::kernel(&mut look);
-    let mut gpus = gpu::list(&mut look);
-    let devices = gpu::devices(&mut look);
-    look.watched
+    let driver = driver::kernel(&mut scan);
+    let mut gpus = gpu::list(&mut scan);
+    let devices = gpu::devices(&mut scan);
+    scan.watched
         .extend(gpus.iter().filter_map(visibility::node));
     visibility::mark(&mut gpus, &devices, &host.env);
-    let is_asked = |name: &str, elsewhere: bool| {
-        let is_off = scope.without.iter().any(|without| without == name);
-        !is_off && (scope.elsewhere || !elsewhere)
-    };
-    let mut places = Vec::new();
-    for row in &catalog().places.place {
-        if is_asked(&row.source, row.elsewhere) {
-            places.extend(places::find(&mut look, row));
-        }
+    let mut locations = locations(&mut scan);
+    let mut toolkits = None;
+    let mut libcuda = None;
+    if scope.toolkits {
+        toolkits = Some(toolkits::find(&mut scan, &locations));
+        libcuda = toolkits::libcuda(&mut scan, &locations);
     }
-    for source in SOURCES {
-        if is_asked(source.name, source.elsewhere) {
-            places.extend((source.find)(&mut look));
-        }
+    if scope.only_toolkits {
+        locations.clear();
     }
-    let toolkits = scope.toolkits.then(|| toolkits::find(&mut look, &places));
-    let libcuda = scope
-        .toolkits
-        .then(|| toolkits::libcuda(&mut look, &places))
-        .flatten();
-    let places = if scope.only_toolkits {
-        Vec::new()
-    } else {
-        places
-    };
-    let found = grouping::find(&mut look, places);
+    let found = grouping::find(&mut scan, locations);
     // Two sources may warn of one file.
-    look.warnings.sort_by(|a, b| a.path.cmp(&b.path));
-    look.warnings.dedup();
+    scan.warnings.sort_by(|a, b| a.path.cmp(&b.path));
+    scan.warnings.dedup();
     let search = library_path::search(host, scope);
-    look.watched.extend(found.directories.keys().cloned());
-    let extensions = scope.extensions.then(|| extensions::find(&mut look));
+    scan.watched.extend(found.directories.keys().cloned());
+    let extensions = scope.extensions.then(|| extensions::find(&mut scan));
     let mut inventory = Inventory {
         driver,
         gpus,
@@ -181,12 +167,28 @@ pub fn scan(host: &Host, scope: &Scope, known: &mut ScanCache) -> Inventory {
         libcuda,
         search,
         extensions,
-        warnings: look.warnings,
+        warnings: scan.warnings,
         directories: found.directories,
-        watched: look.watched,
+        watched: scan.watched,
     };
     problems::add(&mut inventory);
     inventory
+}
+
+/// The directories that the sources name which the scope asks for.
+fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let mut locations = Vec::new();
+    for row in &catalog().places.place {
+        if scan.scope.asks(&row.source, row.elsewhere) {
+            locations.extend(places::find(scan, row));
+        }
+    }
+    for source in SOURCES {
+        if scan.scope.asks(source.name, source.elsewhere) {
+            locations.extend((source.find)(scan));
+        }
+    }
+    locations
 }
 
 /// True if the kernel's driver and a GPU are present. Needs no scan.

@@ -47,58 +47,48 @@ const SIZE_LIMIT: u64 = 256 << 10;
 const ENTRIES: usize = 50_000;
 
 /// Loaded modules. Their directories are in `LD_LIBRARY_PATH` too; this source gives them their origin.
-pub(super) fn loaded(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let mut places = Vec::new();
-    for file in list(look, "_LMFILES_") {
+pub(super) fn loaded(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let mut locations = Vec::new();
+    for file in scan.named_list("_LMFILES_") {
         if is_of_interest(&file) {
-            look.watch(&file);
-            places.extend(places_of(look, &file));
+            scan.watch(&file);
+            locations.extend(locations_of(scan, &file));
         }
     }
-    location::named(places)
+    location::named(locations)
 }
 
 /// Available modules.
-pub(super) fn available(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let mut tops = list(look, "MODULEPATH");
-    tops.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
-    let mut known = HashSet::new();
-    tops.retain(|top| known.insert(top.clone()));
-    look.watched.extend(tops.iter().cloned());
-    let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
-    let is_wanted = |top: &Path, file: &Path| {
-        let below = file.strip_prefix(top).unwrap_or(file);
-        let is_file_hidden = below.file_name().is_some_and(is_hidden);
-        !is_file_hidden && below.iter().filter_map(OsStr::to_str).any(is_name)
-    };
-    let mut places = Vec::new();
-    for top in tops {
-        for file in look.host.walk(&top, &is_hidden).iter().take(ENTRIES) {
-            if is_wanted(&top, file) {
-                look.watched.extend(file.parent().map(Path::to_owned));
-                places.extend(places_of(look, file));
+pub(super) fn available(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let mut roots = scan.named_list("MODULEPATH");
+    roots.extend(MODULE_DIRECTORIES.iter().map(PathBuf::from));
+    let mut seen = HashSet::new();
+    roots.retain(|root| seen.insert(root.clone()));
+    scan.watched.extend(roots.iter().cloned());
+    let mut locations = Vec::new();
+    for root in roots {
+        for file in scan.host.walk(&root, &is_hidden).iter().take(ENTRIES) {
+            let path = file.strip_prefix(&root).unwrap_or(file);
+            if !path.file_name().is_some_and(is_hidden)
+                && path.iter().filter_map(OsStr::to_str).any(is_name)
+            {
+                scan.watched.extend(file.parent().map(Path::to_owned));
+                locations.extend(locations_of(scan, file));
             }
         }
     }
-    places
+    locations
 }
 
-/// The absolute paths in a variable with a list of paths.
-fn list(look: &ScanContext<'_>, variable: &str) -> Vec<PathBuf> {
-    let value = look.host.env.non_empty(variable).unwrap_or_default();
-    std::env::split_paths(value)
-        .filter(|path| path.is_absolute())
-        .collect()
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".")
 }
 
 /// True by the last parts of its path: a parent, the module and its version.
 fn is_of_interest(file: &Path) -> bool {
-    let last = file
-        .components()
-        .rev()
-        .take(3)
-        .filter_map(|component| component.as_os_str().to_str());
-    last.into_iter().any(is_name)
+    let last = file.components().rev().take(3);
+    last.filter_map(|component| component.as_os_str().to_str())
+        .any(is_name)
 }
 
 fn is_name(text: &str) -> bool {
@@ -106,32 +96,28 @@ fn is_name(text: &str) -> bool {
     NAMES.iter().any(|name| text.contains(name))
 }
 
-/// Returns the directories that one module names.
-fn places_of(look: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
-    let Ok(bytes) = look.host.read_start(file, SIZE_LIMIT) else {
+/// The directories that one module names.
+fn locations_of(scan: &mut ScanContext<'_>, file: &Path) -> Vec<SearchLocation> {
+    let Ok(bytes) = scan.host.read_start(file, SIZE_LIMIT) else {
         return Vec::new();
     };
     let text = String::from_utf8_lossy(&bytes);
     let (searched, roots) = named(file, &text);
-    let mut places: Vec<SearchLocation> = searched
-        .into_iter()
-        .map(|directory| SearchLocation::new(directory, Origin::Module))
-        .collect();
+    let mut locations = Vec::new();
+    for directory in searched {
+        locations.push(SearchLocation::new(directory, Origin::Module));
+    }
     for (_, root) in roots {
-        let root = Path::new(&root);
-        let kinds = [Holds::ToolkitRoot, Holds::HpcSdkRoot, Holds::CompatRoot];
-        let mut below: Vec<SearchLocation> = kinds
-            .into_iter()
-            .flat_map(|kind| places::below(look, root, kind))
-            .collect();
-        for place in &mut below {
-            if place.origin == Origin::Toolkit {
-                place.origin = Origin::Module;
+        for holds in [Holds::ToolkitRoot, Holds::HpcSdkRoot, Holds::CompatRoot] {
+            for mut location in places::below(scan, Path::new(&root), holds) {
+                if location.origin == Origin::Toolkit {
+                    location.origin = Origin::Module;
+                }
+                locations.push(location);
             }
         }
-        places.extend(below);
     }
-    places
+    locations
 }
 
 /// Returns the directories that a module adds to a search path, and the variables that name roots of libraries with their
@@ -143,21 +129,18 @@ pub fn named(file: &Path, text: &str) -> (Vec<String>, Vec<(String, String)>) {
     } else {
         modulefile::tcl(text)
     };
-    let is_own = |directory: &str| {
-        !SYSTEM
-            .iter()
-            .any(|system| Path::new(directory).starts_with(system))
-    };
-    let searched = added
-        .into_iter()
-        .filter(|(variable, directory)| SEARCHED.contains(&variable.as_str()) && is_own(directory));
-    let roots = set
-        .into_iter()
-        .filter(|(variable, root)| is_root(variable) && root.starts_with('/'));
-    (
-        searched.map(|(_, directory)| directory).collect(),
-        roots.collect(),
-    )
+    let mut searched = Vec::new();
+    for (variable, directory) in added {
+        let mut system = SYSTEM.iter();
+        if SEARCHED.contains(&variable.as_str())
+            && !system.any(|system| Path::new(&directory).starts_with(system))
+        {
+            searched.push(directory);
+        }
+    }
+    let mut roots = set;
+    roots.retain(|(variable, root)| is_root(variable) && root.starts_with('/'));
+    (searched, roots)
 }
 
 fn is_root(variable: &str) -> bool {

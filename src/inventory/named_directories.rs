@@ -12,60 +12,56 @@ use crate::host::judge_file;
 
 const CONFIG: &str = "/etc/cudarun/config.toml";
 
-pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let mut roots = configured(look);
-    roots.extend(
-        look.scope
-            .also
-            .iter()
-            .map(|directory| look.host.absolute(directory)),
-    );
-    let mut places = Vec::new();
+pub(super) fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let mut roots = configured(scan);
+    for directory in &scan.scope.also {
+        roots.push(scan.host.absolute(directory));
+    }
+    let mut locations = Vec::new();
     for root in roots {
-        if !look.host.is_directory(&root) {
-            look.warn(root, ReadFault::NoDirectory);
+        if !scan.host.is_directory(&root) {
+            scan.warn(root, ReadFault::NoDirectory);
             continue;
         }
-        places.extend(below(look, &root));
+        locations.extend(below(scan, &root));
     }
-    named(places)
+    named(locations)
 }
 
-/// The places below a directory of any kind: libraries, a toolkit, an environment of Python or conda, or the target of
+/// The locations below a directory of any kind: libraries, a toolkit, an environment of Python or conda, or the target of
 /// `pip install --target`.
-fn below(look: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
-    let names = look.children(root);
+fn below(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
+    let names = scan.children(root);
     let has = |name: &str| names.iter().any(|child| child == name);
-    let mut places = vec![SearchLocation::new(root, Origin::Loose)];
-    if ["lib", "lib64", "targets", "extras", "nvvm"]
+    let mut locations = vec![SearchLocation::new(root, Origin::Loose)];
+    let is_toolkit = ["lib", "lib64", "targets", "extras", "nvvm"]
         .into_iter()
-        .any(has)
-    {
-        places.extend(toolkit::places_in(look, root));
+        .any(has);
+    if is_toolkit {
+        locations.extend(toolkit::locations_in(scan, root));
     }
     if has("conda-meta") {
-        places.extend(conda::environment(look, root));
+        locations.extend(conda::environment(scan, root));
     }
-    let mut sites = if has("lib") || has("lib64") {
-        python::site_packages(look, root)
-    } else {
-        Vec::new()
-    };
-    if has("nvidia")
+    let mut sites = Vec::new();
+    if has("lib") || has("lib64") {
+        sites = python::site_packages(scan, root);
+    }
+    let is_site = has("nvidia")
         || names
             .iter()
-            .any(|name| name.ends_with(".dist-info") || name.ends_with(".libs"))
-    {
+            .any(|name| name.ends_with(".dist-info") || name.ends_with(".libs"));
+    if is_site {
         sites.push(root.to_owned());
     }
     for site in sites {
-        places.extend(wheel::in_site_packages(look, &site));
+        locations.extend(wheel::in_site_packages(scan, &site));
     }
-    places
+    locations
 }
 
 /// `[search] roots = ["/srv/cuda"]`
-fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
+fn configured(scan: &mut ScanContext<'_>) -> Vec<PathBuf> {
     #[derive(Default, Deserialize)]
     struct ExtraConfig {
         #[serde(default)]
@@ -77,10 +73,10 @@ fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
         roots: Vec<PathBuf>,
     }
     let path = Path::new(CONFIG);
-    look.watch(path);
+    scan.watch(path);
     // The settings refuse a file that another user could change, unless they are told to read none.
-    let is_closed = judge_file(look.host, path).is_ok();
-    let Some(text) = look.host.read_text(path).ok().filter(|_| is_closed) else {
+    let is_closed = judge_file(scan.host, path).is_ok();
+    let Some(text) = scan.host.read_text(path).ok().filter(|_| is_closed) else {
         return Vec::new();
     };
     match toml::from_str::<ExtraConfig>(&text) {
@@ -91,7 +87,7 @@ fn configured(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
             .filter(|root| root.is_absolute())
             .collect(),
         Err(error) => {
-            look.warn(
+            scan.warn(
                 path,
                 ReadFault::BadRecord {
                     what: error.message().to_owned(),

@@ -79,16 +79,15 @@ impl<'h> Owners<'h> {
 
     /// The files that the answers depend on besides the judged ones. A start that was kept in one user namespace does not
     /// hold in another.
-    pub(super) fn asked(&self) -> impl Iterator<Item = PathBuf> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = PathBuf> {
         let lists = LISTS.into_iter().filter(|_| !self.groups.is_empty());
-        lists
-            .chain(self.maps_everybody.map(|_| UID_MAP))
-            .map(PathBuf::from)
+        let map = self.maps_everybody.map(|_| UID_MAP);
+        lists.chain(map).map(PathBuf::from)
     }
 
-    /// Returns the users besides root and this one who can change a file or a directory. Owners on another machine are
-    /// not compared with the user here.
-    pub(super) fn open(&mut self, path: &Path, stat: &Stat) -> Vec<WritablePath> {
+    /// The users besides root and this one who can change a file or a directory. Owners on another machine are not
+    /// compared with the user here.
+    pub(super) fn writable(&mut self, path: &Path, stat: &Stat) -> Vec<WritablePath> {
         let mut who = Vec::new();
         if stat.mode & 0o002 != 0 {
             who.push(if stat.is_world_writable() {
@@ -114,7 +113,7 @@ impl<'h> Owners<'h> {
             .collect()
     }
 
-    /// Returns a directory above a real path in which another user can replace the next one; a sticky one protects it.
+    /// A directory above a real path in which another user can replace the next one; a sticky one protects it.
     pub(super) fn replaceable(&mut self, directory: &Path) -> Option<WritablePath> {
         let above = directory.parent()?;
         if let Some(known) = self.replaceable.get(above.as_os_str()) {
@@ -123,8 +122,8 @@ impl<'h> Owners<'h> {
         let found = self.replaceable(above).or_else(|| {
             let stat = self.host.stat(above).ok()?;
             let is_sticky = stat.mode & 0o1000 != 0;
-            let mut open = self.open(above, &stat).into_iter();
-            open.find(|open| !is_sticky || matches!(open.who, ChangedBy::User { .. }))
+            let mut writable = self.writable(above, &stat).into_iter();
+            writable.find(|path| !is_sticky || matches!(path.who, ChangedBy::User { .. }))
         });
         self.replaceable
             .insert(above.as_os_str().to_owned(), found.clone());
@@ -150,7 +149,7 @@ impl<'h> Owners<'h> {
     }
 }
 
-/// Returns a directory or a link on a path, as a person wrote it, by which another user can make it lead elsewhere.
+/// A directory or a link on a path, as a person wrote it, by which another user can make it lead elsewhere.
 pub(super) fn on_the_way(host: &Host, path: &Path) -> Option<WritablePath> {
     let Unsafe { path, fault } = judge(host, path).err()?;
     let who = match fault {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory_scan;
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation};
+use super::location::{PackageRecord, ScanContext, SearchLocation};
 use crate::catalog::{Family, catalog};
 use crate::formats::names;
 
@@ -18,37 +18,37 @@ const FILLERS: &[&str] = &[
 /// has the version of a toolkit.
 const DRIVER: &str = "nvidia-x11";
 
-/// Returns the family that has the version of the package: `cuda_cudart`, `libcublas`, `cuda-nvrtc-dev_linux-64`,
+/// The family that has the version of the package: `cuda_cudart`, `libcublas`, `cuda-nvrtc-dev_linux-64`,
 /// `cuda12.4-cudnn`. None for a `cudatoolkit` or a `cuda` with many families.
 pub(super) fn family(package: &str) -> Option<&'static Family> {
     if package == DRIVER {
         return catalog().family("driver");
     }
     let package = package.to_ascii_lowercase();
-    let is_of_toolkit = |word: &str| {
-        let number = word
-            .strip_prefix("cuda")
-            .or_else(|| word.strip_prefix("cu"));
-        number.is_some_and(|number| {
-            number
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || byte == b'.')
-        })
-    };
     let mut words = package
         .split(['-', '_'])
-        .filter(|word| !FILLERS.contains(word) && !is_of_toolkit(word));
+        .filter(|word| !FILLERS.contains(word) && !is_toolkit(word));
     let (Some(word), None) = (words.next(), words.next()) else {
         return None;
     };
-    let plain = word.strip_prefix("lib").unwrap_or(word);
-    let family = |name: &str| {
-        catalog()
-            .family(name)
-            .filter(|family| family.name != "driver")
-    };
+    let name = word.strip_prefix("lib").unwrap_or(word);
     // `libnvshmem3`, `cutensor2`
-    family(plain).or_else(|| family(plain.trim_end_matches(|c: char| c.is_ascii_digit())))
+    let unnumbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let mut families = [name, unnumbered]
+        .into_iter()
+        .filter_map(|name| catalog().family(name));
+    families.find(|family| !family.is_driver())
+}
+
+/// `cuda12.4`, `cu12`
+fn is_toolkit(word: &str) -> bool {
+    let number = word
+        .strip_prefix("cuda")
+        .or_else(|| word.strip_prefix("cu"));
+    number.is_some_and(|number| {
+        let mut bytes = number.bytes();
+        bytes.all(|byte| byte.is_ascii_digit() || byte == b'.')
+    })
 }
 
 /// The family of a library by its file name.
@@ -57,33 +57,33 @@ pub(super) fn family_of_file(name: &str) -> Option<&'static Family> {
     catalog().family_of_stem(stem)
 }
 
-/// Returns a package's own directory with the records that `says` gives for its files.
-pub(super) fn place(
-    look: &ScanContext<'_>,
+/// Returns a package's own directory with the records that `record_of` gives for its files.
+pub(super) fn location(
+    scan: &ScanContext<'_>,
     directory: PathBuf,
     origin: Origin,
-    says: &dyn Fn(&Family) -> Option<Packaged>,
+    record_of: &dyn Fn(&Family) -> Option<PackageRecord>,
 ) -> SearchLocation {
-    let mut place = SearchLocation::new(directory, origin);
-    for name in libraries(look, &place.directory) {
-        if let Some(packaged) = family_of_file(&name).and_then(says) {
-            place.packaged.insert(name, packaged);
+    let mut location = SearchLocation::new(directory, origin);
+    for name in libraries(scan, &location.directory) {
+        if let Some(record) = family_of_file(&name).and_then(record_of) {
+            location.records.insert(name, record);
         }
     }
-    place
+    location
 }
 
 /// Returns the record of a package for the files of each family. It has the version for the family in the package's name.
-pub(super) fn says(
+pub(super) fn records(
     package: String,
     name: &str,
     version: &str,
-) -> impl Fn(&Family) -> Option<Packaged> {
+) -> impl Fn(&Family) -> Option<PackageRecord> {
     let own = family(name);
     let version = version.parse().ok();
     move |family| {
         let is_own = own.is_some_and(|own| own.name == family.name);
-        Some(Packaged {
+        Some(PackageRecord {
             package: package.clone(),
             version: version.filter(|_| is_own),
             size: None,
@@ -91,21 +91,17 @@ pub(super) fn says(
     }
 }
 
-/// Returns the names in a directory that may be libraries, from the cache if it has them.
-fn libraries(look: &ScanContext<'_>, directory: &Path) -> Vec<String> {
-    let known = look
-        .host
-        .stat(directory)
-        .ok()
-        .and_then(|stat| look.known.directories.get(&stat));
-    if let Some(known) = known {
-        return known.into_iter().map(|known| known.name).collect();
+/// The names in a directory that may be libraries, from the cache if it has them.
+fn libraries(scan: &ScanContext<'_>, directory: &Path) -> Vec<String> {
+    if let Ok(stat) = scan.host.stat(directory)
+        && let Some(names) = scan.cache.directories.get(&stat)
+    {
+        return names.into_iter().map(|name| name.name).collect();
     }
-    let entries = look.host.list(directory).unwrap_or_default();
-    let names = entries
+    let entries = scan.host.list(directory).unwrap_or_default();
+    entries
         .into_iter()
-        .filter_map(|entry| entry.name.into_string().ok());
-    names
+        .filter_map(|entry| entry.name.into_string().ok())
         .filter(|name| directory_scan::is_of_interest(name))
         .collect()
 }
@@ -116,7 +112,6 @@ mod tests {
 
     #[test]
     fn a_package_is_of_the_family_that_it_is_called_after() {
-        let named = |name: &str| family(name).map_or("", |family| family.name.as_str());
         for (package, expected) in [
             ("libcudnn", "cudnn"),
             ("cuda_cudart", "cudart"),
@@ -127,7 +122,7 @@ mod tests {
             ("cusparselt", "cusparselt"),
             ("nvidia-x11", "driver"),
         ] {
-            assert_eq!(named(package), expected, "{package}");
+            assert_eq!(family(package).unwrap().name, expected, "{package}");
         }
         for package in [
             "cudatoolkit",
@@ -137,7 +132,7 @@ mod tests {
             "cudnn-frontend",
             "_",
         ] {
-            assert_eq!(named(package), "", "{package}");
+            assert!(family(package).is_none(), "{package}");
         }
     }
 }

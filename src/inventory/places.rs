@@ -9,18 +9,18 @@ use super::{conda, python, toolkit, wheel};
 use crate::catalog::{Holds, Place, catalog};
 use crate::formats::{elf, names};
 
-/// Returns the directories that a row leads to.
+/// The directories that a row leads to.
 pub(super) fn find(scan: &mut ScanContext<'_>, row: &Place) -> Vec<SearchLocation> {
-    let mut places = Vec::new();
+    let mut locations = Vec::new();
     for (root, is_named) in roots(scan, row) {
         let found = below(scan, &root, row.holds);
-        places.extend(if is_named { named(found) } else { found });
+        locations.extend(if is_named { named(found) } else { found });
     }
-    places
+    locations
 }
 
-/// Returns the paths of a row that exist, links resolved, each with true if the user has named it.
-pub(super) fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf, bool> {
+/// The paths of a row that exist, links resolved, each with true if the user has named it.
+fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf, bool> {
     let mut roots = BTreeMap::new();
     for pattern in &row.paths {
         let is_named = pattern.starts_with('$') && !row.elsewhere;
@@ -43,14 +43,14 @@ pub(super) fn roots(scan: &mut ScanContext<'_>, row: &Place) -> BTreeMap<PathBuf
     roots
 }
 
-/// Returns the toolkits of the one row that lists them, as `roots` does.
+/// The toolkits of the one row that lists them, as `roots` returns them.
 pub(super) fn toolkits(scan: &mut ScanContext<'_>) -> BTreeMap<PathBuf, bool> {
     let mut rows = catalog().places.place.iter();
     let row = rows.find(|row| row.holds == Holds::ToolkitRoot);
     row.map(|row| roots(scan, row)).unwrap_or_default()
 }
 
-/// Returns the directories of libraries below a root of this kind.
+/// The directories of libraries below a root of this kind.
 pub(super) fn below(scan: &mut ScanContext<'_>, root: &Path, holds: Holds) -> Vec<SearchLocation> {
     let origin = match holds {
         Holds::Driver => Origin::Driver,
@@ -58,7 +58,7 @@ pub(super) fn below(scan: &mut ScanContext<'_>, root: &Path, holds: Holds) -> Ve
         Holds::Toolkit => Origin::Toolkit,
         Holds::Bundled => Origin::Bundled,
         Holds::Loose => Origin::Loose,
-        Holds::ToolkitRoot => return toolkit::places_in(scan, root),
+        Holds::ToolkitRoot => return toolkit::locations_in(scan, root),
         Holds::CondaRoot => return conda::with_packages(scan, root),
         Holds::CondaList => return conda::listed(scan, root),
         Holds::PythonRoot => return python::in_environment(scan, root),
@@ -69,37 +69,36 @@ pub(super) fn below(scan: &mut ScanContext<'_>, root: &Path, holds: Holds) -> Ve
         | Holds::CondaBase
         | Holds::PackageStore
         | Holds::SpackRoot => {
-            let mut places = Vec::new();
+            let mut locations = Vec::new();
             let rows = catalog().places.layout.iter();
             for row in rows.filter(|row| row.of == holds) {
                 for pattern in &row.paths {
                     for path in expand_from(scan, vec![root.to_owned()], pattern) {
-                        places.extend(below(scan, &path, row.holds));
+                        locations.extend(below(scan, &path, row.holds));
                     }
                 }
             }
-            return places;
+            return locations;
         }
     };
     vec![SearchLocation::new(root, origin)]
 }
 
-/// Returns the paths that a pattern leads to, present or missing.
+/// The paths that a pattern leads to, present or missing.
 fn expand(scan: &mut ScanContext<'_>, pattern: &str) -> Vec<PathBuf> {
     let host = scan.host;
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
-    let from = match (first, first.strip_prefix('$')) {
-        (_, Some(variable)) => match variable.strip_suffix(':') {
-            Some(list) => {
-                let list = host.env.non_empty(list).unwrap_or_default();
-                let paths = std::env::split_paths(list);
-                paths.filter(|path| path.is_absolute()).collect()
-            }
+    let from = if let Some(variable) = first.strip_prefix('$') {
+        match variable.strip_suffix(':') {
+            Some(list) => scan.named_list(list),
             None => scan.named(variable).into_iter().collect(),
-        },
-        ("~", _) => host.home().into_iter().collect(),
-        (".", _) => python::project_directories(host),
-        _ => vec![PathBuf::from("/")],
+        }
+    } else {
+        match first {
+            "~" => host.home().into_iter().collect(),
+            "." => python::project_directories(host),
+            _ => vec![PathBuf::from("/")],
+        }
     };
     expand_from(scan, from, rest)
 }

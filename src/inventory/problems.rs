@@ -1,10 +1,12 @@
 //! Problems of installations with this machine's kernel driver and search paths.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::installation::{Installation, Origin, Problem, SearchStage};
-use super::machine::{Inventory, LibraryPathElement, SearchPath};
+use super::machine::Inventory;
+use crate::catalog::catalog;
 use crate::host::FileId;
 
 /// Adds to each installation its place in the loader's search, and the problems that only the whole inventory shows.
@@ -15,16 +17,17 @@ pub(super) fn add(inventory: &mut Inventory) {
     let cached: BTreeSet<FileId> = inventory.search.cache.values().copied().collect();
     for installation in &mut installations {
         installation.loader_gives = is_given(inventory, installation, &mut given);
-        let found = search(inventory, installation, &cached);
-        installation.position = found.map(|(position, _)| position);
+        let stage = search_stage(inventory, installation, &cached);
+        installation.position = stage.map(|(position, _)| position);
         // A stub is a problem even if the real library comes first today.
-        let stub = found.filter(|_| installation.origin == Origin::Stub);
-        installation
-            .problems
-            .extend(stub.map(|(_, by)| Problem::StubOnSearchPath { by }));
-        installation
-            .problems
-            .extend(other_than_the_kernels(inventory, installation));
+        if let Some((_, by)) = stage
+            && installation.origin == Origin::Stub
+        {
+            let problem = Problem::StubOnSearchPath { by };
+            installation.problems.push(problem);
+        }
+        let problem = problem_with_kernel(inventory, installation);
+        installation.problems.extend(problem);
     }
     inventory.installations = installations;
 }
@@ -35,11 +38,9 @@ fn is_given(
     installation: &Installation,
     given: &mut BTreeMap<String, Option<FileId>>,
 ) -> bool {
-    let main = crate::catalog::catalog()
+    let member = catalog()
         .family(&installation.family)
-        .map(|family| family.main.as_str());
-    let member = main
-        .and_then(|main| installation.member(main))
+        .and_then(|family| installation.member(&family.main))
         .or_else(|| installation.files.first());
     let Some(member) = member else { return false };
     if !given.contains_key(&member.soname) {
@@ -54,44 +55,40 @@ fn is_given(
 
 /// Returns the position in the loader's search and the part of it that finds the installation: an element of
 /// `LD_LIBRARY_PATH`, then, at one position, the cache and the default directories.
-fn search(
+fn search_stage(
     inventory: &Inventory,
     installation: &Installation,
     cached: &BTreeSet<FileId>,
 ) -> Option<(usize, SearchStage)> {
-    let SearchPath {
-        library_path,
-        defaults,
-        ..
-    } = &inventory.search;
     // As bytes: comparing paths by component is slow.
-    let is_own = |directory: &Path| {
-        installation
-            .directories()
-            .any(|own| own.as_os_str() == directory.as_os_str())
-    };
-    let leads_there =
-        |element: &LibraryPathElement| element.directory.as_deref().is_some_and(is_own);
-    if let Some(position) = library_path.iter().position(leads_there) {
-        Some((position, SearchStage::LibraryPath))
-    } else if installation
-        .files
-        .iter()
-        .any(|member| cached.contains(&member.id))
-    {
-        Some((library_path.len(), SearchStage::Cache))
-    } else if defaults.iter().any(|default| is_own(default)) {
-        Some((library_path.len(), SearchStage::DefaultDirectory))
-    } else {
-        None
+    let directories: Vec<&OsStr> = installation.directories().map(Path::as_os_str).collect();
+    let search = &inventory.search;
+    for (position, element) in search.library_path.iter().enumerate() {
+        if let Some(directory) = &element.directory
+            && directories.contains(&directory.as_os_str())
+        {
+            return Some((position, SearchStage::LibraryPath));
+        }
     }
+    let mut files = installation.files.iter();
+    let mut defaults = search.defaults.iter();
+    let stage = if files.any(|member| cached.contains(&member.id)) {
+        SearchStage::Cache
+    } else if defaults.any(|default| directories.contains(&default.as_os_str())) {
+        SearchStage::DefaultDirectory
+    } else {
+        return None;
+    };
+    Some((search.library_path.len(), stage))
 }
 
-fn other_than_the_kernels(inventory: &Inventory, installation: &Installation) -> Option<Problem> {
+/// A driver's library that does not go with the kernel's module.
+fn problem_with_kernel(inventory: &Inventory, installation: &Installation) -> Option<Problem> {
+    if !installation.is_driver() {
+        return None;
+    }
     let kernel = inventory.driver.as_ref()?.version;
-    let version = installation
-        .version
-        .filter(|_| installation.family == "driver")?;
+    let version = installation.version?;
     match installation.origin {
         Origin::Compat => (version < kernel).then_some(Problem::CompatOlderThanKernel { kernel }),
         Origin::Stub => None,

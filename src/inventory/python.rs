@@ -21,7 +21,7 @@ const CHILDREN: usize = 1000;
 
 /// The environments of the project.
 pub(super) fn elsewhere(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let roots = scan.real(of_project(scan));
+    let roots = scan.real(project_environments(scan));
     roots
         .iter()
         .flat_map(|root| in_environment(scan, root))
@@ -29,20 +29,17 @@ pub(super) fn elsewhere(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 }
 
 /// The site-packages directories below the root of an environment: `lib/python3.12/site-packages`.
-pub(super) fn site_packages(look: &mut ScanContext<'_>, root: &Path) -> Vec<PathBuf> {
-    let libraries = ["lib", "lib64"].map(|library| root.join(library));
+pub(super) fn site_packages(scan: &mut ScanContext<'_>, root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut seen = Vec::new();
-    for library in libraries {
+    for library in ["lib", "lib64"].map(|library| root.join(library)) {
         // One is often a link to the other.
-        let id = look.host.stat(&library).ok().map(|stat| stat.id);
+        let id = scan.host.stat(&library).ok().map(|stat| stat.id);
         if id.is_none_or(|id| !seen.contains(&id)) {
             seen.extend(id);
-            found.extend(
-                pythons(look, &library)
-                    .into_iter()
-                    .map(|python| python.join("site-packages")),
-            );
+            for python in pythons(scan, &library) {
+                found.push(python.join("site-packages"));
+            }
         }
     }
     found
@@ -69,53 +66,47 @@ pub(super) fn project_directories(host: &Host) -> Vec<PathBuf> {
 }
 
 /// The directories of interpreters: `python3`, `python3.12`.
-fn pythons(look: &mut ScanContext<'_>, library: &Path) -> Vec<PathBuf> {
-    let names = look
-        .children(library)
-        .into_iter()
-        .filter(|name| name.starts_with("python3"));
-    names.map(|name| library.join(name)).collect()
+fn pythons(scan: &mut ScanContext<'_>, library: &Path) -> Vec<PathBuf> {
+    let mut names = scan.children(library);
+    names.retain(|name| name.starts_with("python3"));
+    names.into_iter().map(|name| library.join(name)).collect()
 }
 
-fn of_project(look: &ScanContext<'_>) -> Vec<PathBuf> {
+fn project_environments(scan: &ScanContext<'_>) -> Vec<PathBuf> {
     let mut roots = Vec::new();
     // Relative to the project.
-    let named = look
-        .host
-        .env
-        .non_empty("UV_PROJECT_ENVIRONMENT")
-        .map(PathBuf::from);
-    for (index, directory) in project_directories(look.host).into_iter().enumerate() {
-        roots.extend(named.iter().map(|named| directory.join(named)));
-        let children = directories_in(look, &directory);
-        let (environments, others): (Vec<_>, Vec<_>) = children
+    let named = scan.host.env.non_empty("UV_PROJECT_ENVIRONMENT");
+    for (index, directory) in project_directories(scan.host).into_iter().enumerate() {
+        roots.extend(named.map(|named| directory.join(named)));
+        let (environments, others): (Vec<_>, Vec<_>) = directories_in(scan, &directory)
             .into_iter()
-            .partition(|child| is_environment(look, child));
+            .partition(|child| is_environment(scan, child));
         roots.extend(environments);
         if index == 0 {
-            let below = others
-                .iter()
-                .flat_map(|other| directories_in(look, other))
-                .take(CHILDREN);
-            roots.extend(below.filter(|child| is_environment(look, child)));
+            let children = others.iter().flat_map(|other| directories_in(scan, other));
+            roots.extend(
+                children
+                    .take(CHILDREN)
+                    .filter(|child| is_environment(scan, child)),
+            );
         }
     }
     roots
 }
 
 /// Watches nothing: files come and go in a project all day, and an environment that is used is watched itself.
-fn directories_in(look: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
-    let entries = look.host.list(directory).unwrap_or_default();
-    let directories = entries
+fn directories_in(scan: &ScanContext<'_>, directory: &Path) -> Vec<PathBuf> {
+    let entries = scan.host.list(directory).unwrap_or_default();
+    entries
         .into_iter()
-        .filter(|entry| matches!(entry.kind, FileKind::Directory | FileKind::Link));
-    let names = directories.filter_map(|entry| entry.name.into_string().ok());
-    let names = names
+        .filter(|entry| matches!(entry.kind, FileKind::Directory | FileKind::Link))
+        .filter_map(|entry| entry.name.into_string().ok())
         .filter(|name| !PRUNED.contains(&name.as_str()))
-        .take(CHILDREN);
-    names.map(|name| directory.join(name)).collect()
+        .take(CHILDREN)
+        .map(|name| directory.join(name))
+        .collect()
 }
 
-fn is_environment(look: &ScanContext<'_>, directory: &Path) -> bool {
-    look.host.is_file(&directory.join("pyvenv.cfg"))
+fn is_environment(scan: &ScanContext<'_>, directory: &Path) -> bool {
+    scan.host.is_file(&directory.join("pyvenv.cfg"))
 }

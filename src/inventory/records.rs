@@ -13,15 +13,15 @@ pub(super) type ListedLibraries = Vec<(String, Option<u64>)>;
 /// Returns the libraries of each list; none if the file is missing. Warns of one with more than `limit` bytes, and of one
 /// that `parse` fails on.
 pub(super) fn libraries(
-    look: &mut ScanContext<'_>,
+    scan: &mut ScanContext<'_>,
     files: &[PathBuf],
     limit: u64,
     parse: impl Fn(&[u8]) -> Result<ListedLibraries, ReadFault> + Sync,
 ) -> Vec<ListedLibraries> {
-    let (host, known) = (look.host, &*look.known);
-    let read = parallel::map(files, |file| {
+    let (host, cache) = (scan.host, &*scan.cache);
+    let answers = parallel::map(files, |file| {
         let stat = host.stat(file).ok()?;
-        if let Some(libraries) = known.records.get(&stat) {
+        if let Some(libraries) = cache.records.get(&stat) {
             return Some((Ok(libraries), None));
         }
         if stat.size > limit {
@@ -31,15 +31,21 @@ pub(super) fn libraries(
         Some((parse(&host.read(file).ok()?), Some(stat)))
     });
     let mut all = Vec::with_capacity(files.len());
-    for (file, read) in files.iter().zip(read) {
-        let (libraries, new) = read.unwrap_or_else(|| (Ok(ListedLibraries::new()), None));
-        let new = new.filter(|stat| look.known.is_settled(stat));
-        match (&libraries, new) {
-            (Ok(libraries), Some(stat)) => look.known.records.insert(&stat, libraries),
-            (Ok(_), None) => {}
-            (Err(fault), _) => look.warn(file, fault.clone()),
-        }
-        all.push(libraries.unwrap_or_default());
+    for (file, answer) in files.iter().zip(answers) {
+        let libraries = match answer {
+            Some((Ok(libraries), new)) => {
+                if let Some(stat) = new.filter(|stat| scan.cache.is_settled(stat)) {
+                    scan.cache.records.insert(&stat, &libraries);
+                }
+                libraries
+            }
+            Some((Err(fault), _)) => {
+                scan.warn(file, fault);
+                ListedLibraries::new()
+            }
+            None => ListedLibraries::new(),
+        };
+        all.push(libraries);
     }
     all
 }

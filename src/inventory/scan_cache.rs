@@ -64,7 +64,7 @@ pub(super) struct Table<T> {
     #[serde(skip)]
     has_changed: bool,
     #[serde(skip)]
-    of: PhantomData<fn() -> T>,
+    facts: PhantomData<fn() -> T>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,9 +105,8 @@ impl ScanCache {
 
     /// True if a scan added an entry.
     pub fn has_changed(&self) -> bool {
-        let (files, directories) = (self.files.has_changed, self.directories.has_changed);
-        files
-            || directories
+        self.files.has_changed
+            || self.directories.has_changed
             || self.records.has_changed
             || self.packages.has_changed
             || self.extensions.has_changed
@@ -130,7 +129,7 @@ impl<T> Default for Table<T> {
         Table {
             entries: BTreeMap::new(),
             has_changed: false,
-            of: PhantomData,
+            facts: PhantomData,
         }
     }
 }
@@ -140,23 +139,22 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
     pub(super) fn get(&self, stat: &Stat) -> Option<T> {
         let remembered = self.entries.get(&stat.id)?;
         remembered.is_used.store(true, Ordering::Relaxed);
-        let is_same = remembered.stamp == Stamp::of(stat);
-        is_same
-            .then(|| postcard::from_bytes(&remembered.value).ok())
-            .flatten()
+        if remembered.stamp != Stamp::of(stat) {
+            return None;
+        }
+        postcard::from_bytes(&remembered.value).ok()
     }
 
     pub(super) fn insert(&mut self, stat: &Stat, value: &T) {
         let Ok(value) = postcard::to_stdvec(value) else {
             return;
         };
-        let is_used = AtomicBool::new(true);
         self.entries.insert(
             stat.id,
             Remembered {
                 stamp: Stamp::of(stat),
                 value,
-                is_used,
+                is_used: AtomicBool::new(true),
             },
         );
         self.has_changed = true;
@@ -190,7 +188,6 @@ mod tests {
             device: 1,
             inode: 2,
         };
-        let (modified, changed) = ((seconds, 0), (seconds, 5));
         Stat {
             kind: FileKind::File,
             id,
@@ -198,21 +195,21 @@ mod tests {
             mode: 0o644,
             uid: 0,
             gid: 0,
-            modified,
-            changed,
+            modified: (seconds, 0),
+            changed: (seconds, 5),
         }
     }
 
     #[test]
     fn a_file_that_has_just_changed_is_not_cached() {
-        let mut known = ScanCache::default();
-        known.begin(UNIX_EPOCH + Duration::from_secs(1000));
-        assert!(known.is_settled(&stat(990)) && !known.is_settled(&stat(999)));
-        assert!(!known.is_settled(&stat(2000)), "a clock that was set back");
+        let mut cache = ScanCache::default();
+        cache.begin(UNIX_EPOCH + Duration::from_secs(1000));
+        assert!(cache.is_settled(&stat(990)) && !cache.is_settled(&stat(999)));
+        assert!(!cache.is_settled(&stat(2000)), "a clock that was set back");
         let of_image = Stat {
             changed: (990, 0),
             ..stat(990)
         };
-        assert!(!known.is_settled(&of_image));
+        assert!(!cache.is_settled(&of_image));
     }
 }

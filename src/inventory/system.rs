@@ -15,18 +15,19 @@ use crate::version::Version;
 
 pub(super) const CACHE: &str = "/etc/ld.so.cache";
 
-pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
-    let (host, scope) = (look.host, look.scope);
-    look.watch(CACHE);
+pub(super) fn locations(scan: &mut ScanContext<'_>) -> Vec<SearchLocation> {
+    let (host, scope) = (scan.host, scan.scope);
+    scan.watch(CACHE);
     let mut directories = search::default_directories(host, scope.machine);
     match read_cache(host, scope.machine) {
         Ok(cache) => {
-            let known = cache
-                .iter()
-                .filter(|(soname, _)| catalog().family_of(soname).is_some());
-            directories.extend(known.filter_map(|(_, path)| path.parent().map(Path::to_owned)));
+            for (soname, path) in cache.iter() {
+                if catalog().family_of(soname).is_some() {
+                    directories.extend(path.parent().map(Path::to_owned));
+                }
+            }
         }
-        Err(why) => look.warnings.extend(why),
+        Err(warning) => scan.warnings.extend(warning),
     }
     directories
         .into_iter()
@@ -36,18 +37,14 @@ pub(super) fn places(look: &mut ScanContext<'_>) -> Vec<SearchLocation> {
 
 /// True if Debian's package manager knows a repository of NVIDIA's.
 pub(super) fn has_cuda_apt(host: &Host) -> bool {
-    let sources = Path::new("/etc/apt/sources.list.d");
-    let is_nvidias = |name: &std::ffi::OsStr| {
-        let name = name.to_string_lossy();
+    if !host.is_file(Path::new(debian::STATUS)) {
+        return false;
+    }
+    let sources = host.list(Path::new("/etc/apt/sources.list.d"));
+    sources.unwrap_or_default().iter().any(|entry| {
+        let name = entry.name.to_string_lossy();
         name.contains("nvidia") || name.contains("cuda")
-    };
-    let has_dpkg = host.is_file(Path::new(debian::STATUS));
-    has_dpkg
-        && host
-            .list(sources)
-            .unwrap_or_default()
-            .iter()
-            .any(|entry| is_nvidias(&entry.name))
+    })
 }
 
 /// Returns the loader's cache. Fails with a warning if it is damaged, and without one if it is missing.

@@ -1,10 +1,10 @@
 //! The directories of a CUDA toolkit or of a package in a store, and the versions in a toolkit's manifest.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::installation::Origin;
-use super::location::{Packaged, ScanContext, SearchLocation};
+use super::location::{PackageRecord, ScanContext, SearchLocation};
 use super::parts;
 use super::warning::ReadFault;
 use crate::catalog::Family;
@@ -20,7 +20,7 @@ const TOOLKITS: [&str; 3] = ["cuda", "cudnn", "tensorrt"];
 const MANIFEST_LIMIT: u64 = 1 << 20;
 
 /// The directories of one toolkit.
-pub(super) fn places_in(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
+pub(super) fn locations_in(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLocation> {
     libraries(scan, root, Origin::Toolkit, &|_| None)
 }
 
@@ -39,16 +39,16 @@ pub(super) fn package(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLoca
         scan,
         root,
         Origin::Store,
-        &parts::says(package, name, version),
+        &parts::records(package, name, version),
     )
 }
 
-/// The directories of libraries. What `says` knows of a file counts where the manifest does not have it.
+/// The directories of libraries. The manifest's record of a file counts before that of `record_of`.
 fn libraries(
     scan: &mut ScanContext<'_>,
     root: &Path,
     origin: Origin,
-    says: &dyn Fn(&Family) -> Option<Packaged>,
+    record_of: &dyn Fn(&Family) -> Option<PackageRecord>,
 ) -> Vec<SearchLocation> {
     if SHARED.iter().any(|shared| root == Path::new(shared)) {
         return Vec::new();
@@ -60,50 +60,54 @@ fn libraries(
     let libraries = ["lib64", "lib"]
         .iter()
         .chain(targets)
-        .copied()
-        .chain(["extras/CUPTI/lib64", "nvvm/lib64"]);
+        .chain(&["extras/CUPTI/lib64", "nvvm/lib64"]);
     let manifest = manifest(scan, root);
-    let mut places = Vec::new();
-    for below in libraries {
-        let directory = root.join(below);
+    let mut locations = Vec::new();
+    for library in libraries {
+        let directory = root.join(library);
         // Debian's toolkit has links to the directory of all libraries.
-        let is_own = |real: PathBuf| real.starts_with(root);
-        if root.starts_with(DEBIAN) && !scan.host.canonical(&directory).is_ok_and(is_own) {
+        if root.starts_with(DEBIAN)
+            && !scan
+                .host
+                .canonical(&directory)
+                .is_ok_and(|real| real.starts_with(root))
+        {
             scan.watch(root);
             continue;
         }
-        places.push(SearchLocation::new(directory.join("stubs"), Origin::Stub));
-        places.push(parts::place(scan, directory, origin, &|family| {
-            let recorded = manifest
-                .as_ref()
-                .and_then(|manifest| said(manifest, family));
-            recorded.or_else(|| says(family))
+        let stubs = directory.join("stubs");
+        locations.push(SearchLocation::new(stubs, Origin::Stub));
+        locations.push(parts::location(scan, directory, origin, &|family| {
+            let manifest = manifest.as_ref();
+            manifest
+                .and_then(|manifest| manifest_record(manifest, family))
+                .or_else(|| record_of(family))
         }));
     }
-    places
+    locations
 }
 
-fn manifest(look: &mut ScanContext<'_>, root: &Path) -> Option<manifest::ToolkitManifest> {
+fn manifest(scan: &mut ScanContext<'_>, root: &Path) -> Option<manifest::ToolkitManifest> {
     let path = root.join("version.json");
-    look.watch(&path);
-    let bytes = look.host.read_start(&path, MANIFEST_LIMIT).ok()?;
+    scan.watch(&path);
+    let bytes = scan.host.read_start(&path, MANIFEST_LIMIT).ok()?;
     match manifest::manifest(&bytes) {
         Ok(manifest) => manifest,
         Err(error) => {
-            look.warn(path, ReadFault::bad_json(&error));
+            scan.warn(path, ReadFault::bad_json(&error));
             None
         }
     }
 }
 
-/// Returns the manifest's record for the files of a family; none for a library that was added, such as cuDNN.
-fn said(manifest: &manifest::ToolkitManifest, family: &Family) -> Option<Packaged> {
+/// The manifest's record for the files of a family; none for a library that was added, such as cuDNN.
+fn manifest_record(manifest: &manifest::ToolkitManifest, family: &Family) -> Option<PackageRecord> {
     let (_, version) = manifest
         .parts
         .iter()
         .find(|(name, _)| parts::family(name).is_some_and(|part| part.name == family.name))?;
     let package = format!("cuda-toolkit {}", manifest.toolkit);
-    Some(Packaged {
+    Some(PackageRecord {
         package,
         version: Some(*version),
         size: None,

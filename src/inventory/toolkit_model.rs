@@ -139,6 +139,11 @@ impl Toolkit {
         self.release.map(CudaVersion::of)
     }
 
+    /// True if a part is at this path below the root.
+    pub fn has_part_at(&self, part: PartKind, path: &str) -> bool {
+        self.part(part) == Some(self.root.join(path).as_path())
+    }
+
     pub fn part(&self, part: PartKind) -> Option<&Path> {
         self.parts.get(&part).map(|part| part.path.as_path())
     }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use super::installation::Origin;
 use super::location::{ScanContext, SearchLocation};
+use super::machine::Scope;
 use super::owners::{self, Owners, WritablePath};
 use super::places;
 use super::toolkit_model::{PartFile, PartKind, Toolkit, ToolkitProblem};
 use super::wheel;
 use crate::formats::{build_info, elf, toolchain};
+use crate::host::Host;
 use crate::version::{CudaVersion, Version};
 
 /// Libraries are at most this far below the root: `targets/x86_64-linux/lib/stubs`.
@@ -24,355 +26,354 @@ const CCCL: [&str; 2] = ["nv/target", "cccl/nv/target"];
 /// nvcc links against the runtime, as an archive or as a shared library.
 const LINKED: [&str; 3] = ["libcudart.so", "libcudart_static.a", "libcudadevrt.a"];
 const LIBCUDA: &str = "libcuda.so.1";
+/// A directory with one of these in its `bin` is a toolkit.
+const FOUND_BY: [PartKind; 2] = [PartKind::Nvcc, PartKind::Ptxas];
+/// nvcc starts these.
+const STARTED: [PartKind; 4] = [
+    PartKind::Cicc,
+    PartKind::Cudafe,
+    PartKind::Ptxas,
+    PartKind::Fatbinary,
+];
 
-/// Returns the driver's own library, which serves for linking where a toolkit has no stub of it.
-pub(super) fn libcuda(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Option<PathBuf> {
-    let of_driver = places.iter().filter(|place| place.origin == Origin::Driver);
-    of_driver
-        .map(|place| place.directory.join(LIBCUDA))
-        .find(|path| look.is_file(path))
+/// The driver's own library, which serves for linking where a toolkit has no stub of it.
+pub(super) fn libcuda(scan: &mut ScanContext<'_>, locations: &[SearchLocation]) -> Option<PathBuf> {
+    locations
+        .iter()
+        .filter(|location| location.origin == Origin::Driver)
+        .map(|location| location.directory.join(LIBCUDA))
+        .find(|path| scan.is_file(path))
+}
+
+/// Directories that may be roots of toolkits, each with the origin that it gets and true if a person has named it.
+#[derive(Default)]
+struct ToolkitRoots(BTreeMap<PathBuf, (Origin, bool)>);
+
+impl ToolkitRoots {
+    fn add(&mut self, root: &Path, origin: Origin, is_named: bool) {
+        let known = self.0.entry(root.to_owned()).or_insert((origin, is_named));
+        *known = (known.0.min(origin), known.1 || is_named);
+    }
 }
 
 /// Finds the toolkits around the directories that the sources name.
-pub(super) fn find(look: &mut ScanContext<'_>, places: &[SearchLocation]) -> Vec<Toolkit> {
-    let mut roots: BTreeMap<PathBuf, (Origin, bool)> = BTreeMap::new();
-    let mut add = |root: &Path, origin: Origin, is_named: bool| {
-        let known = roots.entry(root.to_owned()).or_insert((origin, false));
-        *known = (known.0.min(origin), known.1 || is_named);
-    };
-    for place in places {
-        // Libraries of the driver and of packages that bundle them are beside no compiler.
-        if !matches!(place.origin, Origin::Driver | Origin::Bundled) {
-            let is_part = matches!(place.origin, Origin::Compat | Origin::Stub);
-            let origin = if is_part { Origin::Loose } else { place.origin };
-            let above = place.directory.ancestors().take(DEPTH + 1);
-            above.for_each(|root| add(root, origin, place.is_named));
+pub(super) fn find(scan: &mut ScanContext<'_>, locations: &[SearchLocation]) -> Vec<Toolkit> {
+    let mut roots = ToolkitRoots::default();
+    for location in locations {
+        let origin = match location.origin {
+            // Libraries of the driver and of packages that bundle them are beside no compiler.
+            Origin::Driver | Origin::Bundled => continue,
+            Origin::Compat | Origin::Stub => Origin::Loose,
+            origin => origin,
+        };
+        for root in location.directory.ancestors().take(DEPTH + 1) {
+            roots.add(root, origin, location.is_named);
         }
     }
-    for (root, is_named) in places::toolkits(look) {
-        add(&root, Origin::Toolkit, is_named);
+    for (root, is_named) in places::toolkits(scan) {
+        roots.add(&root, Origin::Toolkit, is_named);
     }
-    for root in of_compilers(look) {
-        add(&root, Origin::Loose, true);
+    for root in roots_of_compilers(scan) {
+        roots.add(&root, Origin::Loose, true);
     }
-    let is_shared = |root: &Path| root.parent().is_none() || root == Path::new("/usr");
-    let mut owners = Owners::new(look.host);
+    let Scope {
+        views,
+        site_packages,
+        ..
+    } = scan.scope;
+    let mut owners = Owners::new(scan.host);
     let mut found: BTreeMap<PathBuf, Toolkit> = BTreeMap::new();
-    for (root, (origin, is_named)) in roots {
-        if is_shared(&root) || look.scope.views.iter().any(|views| root.starts_with(views)) {
+    for (root, (origin, is_named)) in roots.0 {
+        let is_shared = root.parent().is_none() || root == Path::new("/usr");
+        if is_shared || views.iter().any(|views| root.starts_with(views)) {
             continue;
         }
-        let Some(real) = real_root(look, &root) else {
+        let Some(real) = real_root(scan, &root) else {
             continue;
         };
-        let is_named = is_named
-            || look
-                .scope
-                .site_packages
-                .iter()
-                .any(|site| root.starts_with(site));
+        let is_named = is_named || site_packages.iter().any(|site| root.starts_with(site));
         match found.get_mut(&real) {
             Some(known) => {
                 known.origin = known.origin.min(origin);
                 known.is_named |= is_named;
             }
             None => {
-                let toolkit = read(look, &mut owners, real.clone(), origin, is_named);
+                let mut toolkit = read(scan, real.clone(), origin, is_named);
+                toolkit.open = writable_paths(scan, &mut owners, &toolkit);
                 found.insert(real, toolkit);
             }
         }
     }
-    look.watched.extend(owners.asked());
+    scan.watched.extend(owners.sources());
     found.into_values().collect()
 }
 
-/// Returns the real path of a directory with `nvcc` or `ptxas`.
-fn real_root(look: &mut ScanContext<'_>, root: &Path) -> Option<PathBuf> {
-    let is_there = [PartKind::Nvcc, PartKind::Ptxas]
+/// The real path of a directory with `nvcc` or `ptxas`.
+fn real_root(scan: &mut ScanContext<'_>, root: &Path) -> Option<PathBuf> {
+    let has_compiler = FOUND_BY
         .into_iter()
-        .any(|part| look.is_file(&root.join("bin").join(part.file_name())));
-    if is_there {
-        look.watch(root);
+        .any(|part| scan.is_file(&root.join("bin").join(part.file_name())));
+    if !has_compiler {
+        return None;
     }
-    look.host.canonical(root).ok().filter(|_| is_there)
+    scan.watch(root);
+    scan.host.canonical(root).ok()
 }
 
-/// Returns the roots of the compilers in PATH, and of those that a person names, with links resolved as well.
-fn of_compilers(look: &mut ScanContext<'_>) -> Vec<PathBuf> {
-    let path = look.host.env.get("PATH").unwrap_or_default();
-    let directories = std::env::split_paths(path).filter(|directory| directory.is_absolute());
-    let in_path = directories.flat_map(|directory| {
-        [PartKind::Nvcc, PartKind::Ptxas].map(|part| directory.join(part.file_name()))
-    });
-    let files: Vec<PathBuf> = in_path
-        .chain(look.named("CUDACXX"))
-        .chain(look.scope.executable.clone())
-        .collect();
+/// The roots of the compilers in PATH, and of those that a person names, with links resolved as well.
+fn roots_of_compilers(scan: &mut ScanContext<'_>) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for directory in scan.named_list("PATH") {
+        files.extend(FOUND_BY.map(|part| directory.join(part.file_name())));
+    }
+    files.extend(scan.named("CUDACXX"));
+    files.extend(scan.scope.executable.clone());
     let mut roots = Vec::new();
     for file in files {
-        if let Ok(real) = look.host.canonical(&file) {
-            roots.extend(
-                [&file, &real]
-                    .into_iter()
-                    .filter_map(|file| file.ancestors().nth(2))
-                    .map(Path::to_owned),
-            );
+        if let Ok(real) = scan.host.canonical(&file) {
+            for file in [&file, &real] {
+                roots.extend(file.ancestors().nth(2).map(Path::to_owned));
+            }
         }
-        look.watch(file);
+        scan.watch(file);
     }
     roots
 }
 
-fn read(
-    look: &mut ScanContext<'_>,
-    owners: &mut Owners<'_>,
-    root: PathBuf,
-    origin: Origin,
-    is_named: bool,
-) -> Toolkit {
-    let shared = root
-        .ends_with(DEBIAN)
-        .then(|| root.ancestors().nth(2))
-        .flatten()
-        .map(Path::to_owned);
-    let (multiarch, platform) = if look.scope.machine == elf::AARCH64 {
+fn read(scan: &mut ScanContext<'_>, root: PathBuf, origin: Origin, is_named: bool) -> Toolkit {
+    let (multiarch, platform) = if scan.scope.machine == elf::AARCH64 {
         ("lib/aarch64-linux-gnu", "sbsa-linux")
     } else {
         ("lib/x86_64-linux-gnu", "x86_64-linux")
     };
-    let shared_libraries = shared.iter().map(|shared| shared.join(multiarch));
-    let mut parts = BTreeMap::new();
-    for (part, name, directories) in PartKind::ALL {
-        let own = directories.iter().map(|below| root.join(below));
-        let shared = shared
-            .iter()
-            .map(|shared| shared.join("bin"))
-            .chain(shared_libraries.clone());
-        let mut paths = own.chain(shared).map(|directory| directory.join(name));
-        if let Some(path) = paths.find(|path| look.is_file(path)) {
-            let release = part.is_compiler().then(|| release(look, &path)).flatten();
-            // A view has other files of the directory.
-            look.watched.extend(path.parent().map(Path::to_owned));
-            parts.insert(part, PartFile { path, release });
-        }
-    }
-    let newest = || parts.values().filter_map(|part| part.release).max();
-    let release = parts
-        .get(&PartKind::Nvcc)
-        .map_or_else(newest, |nvcc| nvcc.release);
-    let mut has = |directory: &Path, names: &[&str]| {
-        names.iter().any(|name| look.is_file(&directory.join(name)))
-    };
     let target = root.join("targets").join(platform);
-    let mut include = vec![root.join("include"), target.join("include")];
+    let mut programs = Vec::new();
+    let mut includes = vec![root.join("include"), target.join("include")];
     let mut libraries = vec![root.join("lib64"), target.join("lib"), root.join("lib")];
-    include.extend(shared.iter().map(|shared| shared.join("include")));
-    libraries.extend(shared_libraries);
-    let include = include
-        .into_iter()
-        .find(|directory| has(directory, &HEADERS[..1]));
-    let libraries = libraries
-        .into_iter()
-        .find(|directory| has(directory, &LINKED));
-    let stubs = libraries.iter().map(|libraries| libraries.join("stubs"));
-    look.watched
-        .extend(include.iter().chain(&libraries).cloned().chain(stubs));
-    let header = |look: &mut ScanContext<'_>, name: &str| {
-        let path = include.as_ref()?.join(name);
-        look.watch(&path);
-        look.host.read_text(&path).ok()
+    let is_debians = root.ends_with(DEBIAN);
+    if is_debians && let Some(shared) = root.ancestors().nth(2) {
+        programs = vec![shared.join("bin"), shared.join(multiarch)];
+        includes.push(shared.join("include"));
+        libraries.push(shared.join(multiarch));
+    }
+    let parts = parts(scan, &root, &programs);
+    let release = match parts.get(&PartKind::Nvcc) {
+        Some(nvcc) => nvcc.release,
+        None => parts.values().filter_map(|part| part.release).max(),
     };
-    let headers = header(look, "cuda_runtime_api.h")
-        .and_then(|text| {
-            build_info::define(text.as_bytes(), "CUDART_VERSION")?
-                .parse()
-                .ok()
-        })
-        .map(CudaVersion::from_number);
-    let newest_gcc =
-        header(look, "crt/host_config.h").and_then(|text| toolchain::newest_gcc(&text));
-    let crt = release_of_crt_wheel(look, &root);
+    let include = includes
+        .into_iter()
+        .find(|directory| scan.is_file(&directory.join(HEADERS[0])));
+    let libraries = libraries.into_iter().find(|directory| {
+        let mut names = LINKED.iter();
+        names.any(|name| scan.is_file(&directory.join(name)))
+    });
+    scan.watched.extend(include.clone());
+    if let Some(libraries) = &libraries {
+        scan.watch(libraries);
+        scan.watch(libraries.join("stubs"));
+    }
     let mut toolkit = Toolkit {
-        origin: if shared.is_some() {
-            Origin::Debian
-        } else {
-            origin
-        },
+        origin: if is_debians { Origin::Debian } else { origin },
         open: Vec::new(),
         root,
         release,
         parts,
         include,
         libraries,
-        headers,
-        newest_gcc,
+        headers: None,
+        newest_gcc: None,
         is_named,
         problems: Vec::new(),
     };
-    toolkit.open = open(look, owners, &toolkit);
+    if let Some(text) = header(scan, &toolkit, "cuda_runtime_api.h") {
+        let number = build_info::define(text.as_bytes(), "CUDART_VERSION");
+        let number = number.and_then(|number| number.parse().ok());
+        toolkit.headers = number.map(CudaVersion::from_number);
+    }
+    if let Some(text) = header(scan, &toolkit, "crt/host_config.h") {
+        toolkit.newest_gcc = toolchain::newest_gcc(&text);
+    }
+    let crt = release_of_crt_wheel(scan, &toolkit.root);
     if toolkit.parts.contains_key(&PartKind::Nvcc) {
-        toolkit.problems = problems(look, &toolkit, crt);
+        toolkit.problems = problems(scan, &toolkit, crt);
     }
     toolkit
 }
 
-/// Returns the release in a compiler's bytes.
-fn release(look: &mut ScanContext<'_>, path: &Path) -> Option<Version> {
-    let stat = look.host.stat(path).ok()?;
-    if let Some(known) = look.known.releases.get(&stat) {
-        return known;
+/// The parts of a toolkit. Some of Debian's are in the directories of all packages.
+fn parts(
+    scan: &mut ScanContext<'_>,
+    root: &Path,
+    shared: &[PathBuf],
+) -> BTreeMap<PartKind, PartFile> {
+    let mut parts = BTreeMap::new();
+    for (part, name, directories) in PartKind::ALL {
+        let own = directories.iter().map(|directory| root.join(directory));
+        let mut paths = own
+            .chain(shared.iter().cloned())
+            .map(|directory| directory.join(name));
+        if let Some(path) = paths.find(|path| scan.is_file(path)) {
+            let release = part.is_compiler().then(|| release(scan, &path)).flatten();
+            // A view has other files of the directory.
+            scan.watched.extend(path.parent().map(Path::to_owned));
+            parts.insert(part, PartFile { path, release });
+        }
     }
-    let release = toolchain::release(&look.host.map(path).ok()?);
-    if look.known.is_settled(&stat) {
-        look.known.releases.insert(&stat, &release);
+    parts
+}
+
+fn header(scan: &mut ScanContext<'_>, toolkit: &Toolkit, name: &str) -> Option<String> {
+    let path = toolkit.include.as_ref()?.join(name);
+    scan.watch(&path);
+    scan.host.read_text(&path).ok()
+}
+
+/// The release in a compiler's bytes.
+fn release(scan: &mut ScanContext<'_>, path: &Path) -> Option<Version> {
+    let stat = scan.host.stat(path).ok()?;
+    if let Some(release) = scan.cache.releases.get(&stat) {
+        return release;
+    }
+    let release = toolchain::release(&scan.host.map(path).ok()?);
+    if scan.cache.is_settled(&stat) {
+        scan.cache.releases.insert(&stat, &release);
     }
     release
 }
 
-/// Returns the release of the wheel with nvcc's own headers, which do not contain it.
-fn release_of_crt_wheel(look: &mut ScanContext<'_>, root: &Path) -> Option<Version> {
-    let site = root
+/// The release of the wheel with nvcc's own headers, which do not contain it.
+fn release_of_crt_wheel(scan: &mut ScanContext<'_>, root: &Path) -> Option<Version> {
+    let nvidia = root
         .ancestors()
-        .find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?
-        .parent()?;
-    look.watch(site);
-    let distributions = wheel::distributions(look.host, site);
-    let crt = distributions
-        .iter()
-        .find(|one| one.name == "nvidia-cuda-crt")?;
+        .find(|above| above.file_name().is_some_and(|name| name == "nvidia"))?;
+    let site = nvidia.parent()?;
+    scan.watch(site);
+    let distributions = wheel::distributions(scan.host, site);
+    let mut distributions = distributions.iter();
+    let crt = distributions.find(|distribution| distribution.name == "nvidia-cuda-crt")?;
     crt.version.parse().ok()
 }
 
-/// Returns the files and directories by which another user could change what a build would start, include or link.
-fn open(look: &ScanContext<'_>, owners: &mut Owners<'_>, toolkit: &Toolkit) -> Vec<WritablePath> {
-    let mut open: Vec<WritablePath> = Vec::new();
-    let Toolkit {
-        parts,
-        include,
-        libraries,
-        ..
-    } = toolkit;
-    let crt = include.as_ref().map(|include| include.join("crt"));
-    let mut directories: BTreeSet<&Path> = parts
-        .values()
-        .filter_map(|part| part.path.parent())
-        .collect();
-    directories.extend(
-        include
-            .iter()
-            .chain(&crt)
-            .chain(libraries)
-            .map(PathBuf::as_path),
-    );
-    let real = |path: &Path| {
-        look.host
-            .canonical(path)
-            .unwrap_or_else(|_| path.to_owned())
-    };
-    open.extend(
-        directories
-            .into_iter()
-            .filter_map(|directory| owners::on_the_way(look.host, directory)),
-    );
-    for path in parts.values().map(|part| real(&part.path)) {
-        if let Ok(stat) = look.host.stat(&path) {
-            open.extend(owners.open(&path, &stat));
+/// The files and directories by which another user could change what a build would start, include or link.
+fn writable_paths(
+    scan: &ScanContext<'_>,
+    owners: &mut Owners<'_>,
+    toolkit: &Toolkit,
+) -> Vec<WritablePath> {
+    let mut directories: BTreeSet<PathBuf> = BTreeSet::new();
+    for part in toolkit.parts.values() {
+        directories.extend(part.path.parent().map(Path::to_owned));
+    }
+    if let Some(include) = &toolkit.include {
+        directories.extend([include.clone(), include.join("crt")]);
+    }
+    directories.extend(toolkit.libraries.clone());
+    let mut writable: Vec<WritablePath> = Vec::new();
+    for directory in &directories {
+        writable.extend(owners::on_the_way(scan.host, directory));
+    }
+    for PartFile { path, .. } in toolkit.parts.values() {
+        let real = scan.host.canonical(path).unwrap_or_else(|_| path.clone());
+        if let Ok(stat) = scan.host.stat(&real) {
+            writable.extend(owners.writable(&real, &stat));
         }
     }
-    open.dedup();
-    open
+    writable.dedup();
+    writable
 }
 
+/// `crt` is the release of the wheel with nvcc's own headers.
 fn problems(
-    look: &mut ScanContext<'_>,
+    scan: &mut ScanContext<'_>,
     toolkit: &Toolkit,
     crt: Option<Version>,
 ) -> Vec<ToolkitProblem> {
     let mut problems = Vec::new();
-    let mut releases: BTreeMap<CudaVersion, BTreeSet<String>> = BTreeMap::new();
-    let of_parts = toolkit
-        .parts
-        .iter()
-        .filter_map(|(part, found)| Some((part.file_name(), found.release?)));
-    for (name, release) in of_parts.chain(crt.map(|release| ("crt", release))) {
-        releases
-            .entry(CudaVersion::of(release))
-            .or_default()
-            .insert(name.to_owned());
-    }
-    if let Some(headers) = toolkit.headers {
-        releases
-            .entry(headers)
-            .or_default()
-            .insert(HEADERS[0].to_owned());
-    }
+    let releases = releases(toolkit, crt);
     if releases.len() > 1 {
         problems.push(ToolkitProblem::ToolkitMixed { releases });
     }
+    problems.extend(compiler_problems(scan.host, toolkit));
+    problems.extend(header_problem(scan, toolkit));
+    problems.extend(library_problem(scan.host, toolkit));
+    problems
+}
+
+/// The releases in a toolkit, each with what has it.
+fn releases(toolkit: &Toolkit, crt: Option<Version>) -> BTreeMap<CudaVersion, BTreeSet<String>> {
+    let mut named: Vec<(CudaVersion, &str)> = Vec::new();
+    for (part, file) in &toolkit.parts {
+        named.extend(
+            file.release
+                .map(|release| (CudaVersion::of(release), part.file_name())),
+        );
+    }
+    named.extend(crt.map(|release| (CudaVersion::of(release), "crt")));
+    named.extend(toolkit.headers.map(|headers| (headers, HEADERS[0])));
+    let mut releases: BTreeMap<CudaVersion, BTreeSet<String>> = BTreeMap::new();
+    for (release, name) in named {
+        releases.entry(release).or_default().insert(name.to_owned());
+    }
+    releases
+}
+
+fn compiler_problems(host: &Host, toolkit: &Toolkit) -> Vec<ToolkitProblem> {
+    let mut problems = Vec::new();
     // In a saved machine, no compiler has a release.
-    let has_releases = toolkit.parts.values().any(|found| found.release.is_some());
-    let is_whole = |found: &PartFile| {
-        (found.release.is_some() || !has_releases) && look.host.is_executable(&found.path)
-    };
-    let damaged = toolkit
-        .parts
-        .iter()
-        .filter(|(part, found)| part.is_compiler() && !is_whole(found));
-    let names: Vec<&'static str> = damaged.map(|(part, _)| part.file_name()).collect();
-    if !names.is_empty() {
-        problems.push(ToolkitProblem::CompilerDamaged { names });
+    let has_releases = toolkit.parts.values().any(|file| file.release.is_some());
+    let mut damaged = Vec::new();
+    for (part, file) in &toolkit.parts {
+        let lacks_release = has_releases && file.release.is_none();
+        if part.is_compiler() && (lacks_release || !host.is_executable(&file.path)) {
+            damaged.push(part.file_name());
+        }
     }
-    let started = [
-        PartKind::Cicc,
-        PartKind::Cudafe,
-        PartKind::Ptxas,
-        PartKind::Fatbinary,
-    ];
-    let missing = started
-        .into_iter()
-        .filter(|part| !toolkit.parts.contains_key(part));
-    let names: Vec<&'static str> = missing.map(PartKind::file_name).collect();
-    if !names.is_empty() {
-        problems.push(ToolkitProblem::CompilerMissing { names });
+    if !damaged.is_empty() {
+        problems.push(ToolkitProblem::CompilerDamaged { names: damaged });
     }
-    let mut has = |name: &str| {
-        toolkit
-            .include
-            .as_ref()
-            .is_some_and(|include| look.is_file(&include.join(name)))
-    };
-    let names: Vec<&'static str> = HEADERS.into_iter().filter(|name| !has(name)).collect();
-    if !names.is_empty() {
-        problems.push(ToolkitProblem::HeaderMissing { names });
-    } else if toolkit.release.is_some_and(|release| release.major() >= 12)
-        && !CCCL.into_iter().any(has)
-    {
-        problems.push(ToolkitProblem::NoCccl);
-    }
-    let Some(libraries) = &toolkit.libraries else {
-        let is_stub = look.host.is_directory(&toolkit.root.join("lib64/stubs"));
-        problems.push(if is_stub {
-            ToolkitProblem::StubOnly
-        } else {
-            ToolkitProblem::NoLinkerNames {
-                names: LINKED.map(str::to_owned).to_vec(),
-            }
+    let mut missing = STARTED.to_vec();
+    missing.retain(|part| !toolkit.parts.contains_key(part));
+    if !missing.is_empty() {
+        problems.push(ToolkitProblem::CompilerMissing {
+            names: missing.into_iter().map(PartKind::file_name).collect(),
         });
-        return problems;
-    };
-    // nvcc's own settings lead to `lib64`, those of conda and of Debian to their directories.
-    let is_searched = !libraries.ends_with("lib")
-        || libraries
-            .parent()
-            .is_some_and(|above| above != toolkit.root);
-    let lacks = |name: &&str| !is_searched || !look.host.is_file(&libraries.join(name));
-    let names: Vec<String> = LINKED
-        .into_iter()
-        .filter(lacks)
-        .map(str::to_owned)
-        .collect();
-    if !names.is_empty() {
-        problems.push(ToolkitProblem::NoLinkerNames { names });
     }
     problems
+}
+
+fn header_problem(scan: &mut ScanContext<'_>, toolkit: &Toolkit) -> Option<ToolkitProblem> {
+    let mut names = HEADERS.to_vec();
+    names.retain(|name| !has_header(scan, toolkit, name));
+    if !names.is_empty() {
+        return Some(ToolkitProblem::HeaderMissing { names });
+    }
+    let has_cccl = toolkit.release.is_none_or(|release| release.major() < 12)
+        || CCCL.iter().any(|name| has_header(scan, toolkit, name));
+    (!has_cccl).then_some(ToolkitProblem::NoCccl)
+}
+
+fn has_header(scan: &mut ScanContext<'_>, toolkit: &Toolkit, name: &str) -> bool {
+    toolkit
+        .include
+        .as_ref()
+        .is_some_and(|include| scan.is_file(&include.join(name)))
+}
+
+fn library_problem(host: &Host, toolkit: &Toolkit) -> Option<ToolkitProblem> {
+    let mut names = LINKED.map(str::to_owned).to_vec();
+    match &toolkit.libraries {
+        None if host.is_directory(&toolkit.root.join("lib64/stubs")) => {
+            return Some(ToolkitProblem::StubOnly);
+        }
+        // nvcc's own settings lead to `lib64`, those of conda and of Debian to their directories.
+        Some(libraries)
+            if !libraries.ends_with("lib")
+                || libraries.parent() != Some(toolkit.root.as_path()) =>
+        {
+            names.retain(|name| !host.is_file(&libraries.join(name)));
+        }
+        _ => {}
+    }
+    (!names.is_empty()).then_some(ToolkitProblem::NoLinkerNames { names })
 }

@@ -45,7 +45,7 @@ pub(super) fn node(gpu: &Gpu) -> Option<PathBuf> {
     Some(Path::new("/dev").join(format!("nvidia{}", gpu.minor?)))
 }
 
-/// Returns None if a UUID is unknown, or matches more than one GPU.
+/// None if a UUID is unknown, or matches more than one GPU.
 fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Option<Vec<usize>> {
     if gpus.iter().any(|gpu| gpu.uuid.is_none()) {
         return None;
@@ -53,10 +53,8 @@ fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Optio
     let mut chosen = Vec::new();
     for word in words {
         let mut matching = (0..gpus.len()).filter(|index| {
-            gpus[*index]
-                .uuid
-                .as_ref()
-                .is_some_and(|uuid| uuid.starts_with(word))
+            let uuid = gpus[*index].uuid.as_ref();
+            uuid.is_some_and(|uuid| uuid.starts_with(word))
         });
         match (matching.next(), matching.next()) {
             (Some(index), None) => chosen.push(index),
@@ -67,18 +65,19 @@ fn by_uuid<'w>(words: impl Iterator<Item = &'w str>, gpus: &[&mut Gpu]) -> Optio
     Some(chosen)
 }
 
-/// Returns None if the result depends on which GPU is the fastest.
+/// None if the result depends on which GPU is the fastest.
 fn by_number<'w>(
     words: impl Iterator<Item = &'w str>,
     gpus: &[&mut Gpu],
     env: &Environment,
 ) -> Option<Vec<usize>> {
-    let number = |word: &str| {
-        word.parse::<usize>()
-            .ok()
-            .filter(|number| *number < gpus.len())
-    };
-    let chosen: Vec<usize> = words.map_while(number).collect();
+    let mut chosen: Vec<usize> = Vec::new();
+    for word in words {
+        match word.parse() {
+            Ok(index) if index < gpus.len() => chosen.push(index),
+            _ => break,
+        }
+    }
     let is_by_bus = env.get("CUDA_DEVICE_ORDER") == Some(OsStr::new("PCI_BUS_ID"));
     let are_alike = gpus
         .windows(2)
@@ -110,19 +109,23 @@ mod tests {
             .collect();
         let nodes = [0, 1, 2].map(|minor| PathBuf::from(format!("/dev/nvidia{minor}")));
         mark(&mut gpus, &nodes, &variables.iter().copied().collect());
-        let letter = |gpu: &Gpu| match gpu.visible {
-            Visible::Yes => 'y',
-            Visible::No => 'n',
-            Visible::Perhaps => '?',
-        };
-        gpus.iter().map(letter).collect()
+        gpus.iter()
+            .map(|gpu| match gpu.visible {
+                Visible::Yes => 'y',
+                Visible::No => 'n',
+                Visible::Perhaps => '?',
+            })
+            .collect()
+    }
+
+    fn chosen(value: &str) -> [(&str, &str); 1] {
+        [("CUDA_VISIBLE_DEVICES", value)]
     }
 
     #[test]
     fn visible_devices_follow_the_rules_of_cuda() {
         let same = ["9.0", "9.0", "9.0"];
         let mixed = ["9.0", "6.1", "8.0"];
-        let chosen = |value: &'static str| [("CUDA_VISIBLE_DEVICES", value)];
         assert_eq!(visible(&same, &[]), "yyy");
         assert_eq!(
             visible(&["9.0", "9.0", "9.0", "9.0"], &[]),
