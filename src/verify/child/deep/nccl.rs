@@ -37,10 +37,9 @@ pub(in crate::verify::child) fn all_reduce(
     for (_, context) in devices {
         driver.set_current(*context)?;
         let numbers = random.wholes(RANGE, COUNT);
-        expected
-            .iter_mut()
-            .zip(&numbers)
-            .for_each(|(sum, number)| *sum += f64::from(*number));
+        for (sum, number) in expected.iter_mut().zip(&numbers) {
+            *sum += f64::from(*number);
+        }
         buffers.push((
             driver.upload(&numbers)?,
             driver.upload(&vec![f32::NAN; COUNT])?,
