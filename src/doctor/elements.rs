@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::finding::FindingEvidence;
 use super::startup::{StartupLine, StartupLines};
 use super::subject::{DoctorSubject, held};
 use crate::solve::Summary;
@@ -66,6 +67,14 @@ pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
 }
 
 impl JudgedElement {
+    pub fn evidence(&self) -> FindingEvidence {
+        FindingEvidence::Element {
+            variable: self.variable,
+            position: self.position,
+            text: self.text.clone(),
+        }
+    }
+
     pub(super) fn is_path(&self) -> bool {
         self.variable == variables::LIBRARY_PATH
     }
