@@ -56,20 +56,23 @@ const TEGRA: [&str; 3] = [
 
 impl MachineKind {
     pub(super) fn of(host: &Host) -> MachineKind {
-        let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();
         let release = host
             .read_text(Path::new(OS_RELEASE))
             .unwrap_or_default()
             .to_lowercase();
         MachineKind {
-            is_container: CONTAINER_FILES.iter().any(exists)
+            is_container: any_exists(host, &CONTAINER_FILES)
                 || CONTAINER_VARIABLES
                     .iter()
                     .any(|name| host.env.non_empty(name).is_some()),
-            is_wsl: release.contains("microsoft") || WSL.iter().any(exists),
-            is_tegra: TEGRA.iter().any(exists),
+            is_wsl: release.contains("microsoft") || any_exists(host, &WSL),
+            is_tegra: any_exists(host, &TEGRA),
         }
     }
+}
+
+pub(super) fn any_exists(host: &Host, paths: &[&str]) -> bool {
+    paths.iter().any(|path| host.stat(Path::new(path)).is_ok())
 }
 
 /// The installations with files in a directory.
@@ -78,7 +81,10 @@ pub(super) fn held<'i>(
     directory: &'i Path,
 ) -> impl Iterator<Item = &'i Installation> {
     let installations = inventory.installations.iter();
-    installations.filter(move |installation| installation.directories().any(|own| own == directory))
+    installations.filter(move |installation| {
+        let mut directories = installation.directories();
+        directories.any(|other| other == directory)
+    })
 }
 
 /// `cuDNN 9.1.0`, without the version if it is unknown.
