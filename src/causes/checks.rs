@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::cause::CheckAnswer;
 use super::facts::{CheckContext, NamedLibrary};
-use super::library_checks::version;
+use super::library_checks::parse_version;
 use crate::catalog::{Capture, Fault as F, PossibleCause};
 use crate::diagnose::Captures;
 use crate::doctor::FindingEvidence;
@@ -247,9 +247,9 @@ impl CheckContext<'_, '_, '_> {
     /// The version that a text states, or that of the library that it names.
     pub(super) fn cuda_of(&self, text: &str) -> Option<(Version, Vec<FindingEvidence>)> {
         let Some(family) = NamedLibrary::new(text).family() else {
-            return Some((version(text, None)?, Vec::new()));
+            return Some((parse_version(text, None)?, Vec::new()));
         };
-        let first = self.first(family)?;
+        let first = self.first_copy(family)?;
         let cuda = match first.cuda {
             Some(cuda) => cuda,
             None => first.version?.major(),

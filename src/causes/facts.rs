@@ -174,14 +174,14 @@ impl<'v> CheckContext<'v, '_, '_> {
     }
 
     /// The installations with a file for this name.
-    pub(super) fn offering(&self, family: &str, name: &str) -> Vec<&'v Installation> {
+    pub(super) fn copies_with_file(&self, family: &str, name: &str) -> Vec<&'v Installation> {
         let mut copies = self.copies(family);
         copies.retain(|copy| copy.files.iter().any(|member| serves(copy, member, name)));
         copies
     }
 
     /// The file that the program gets for a name.
-    pub(super) fn given(&self, name: &str) -> Option<(PathBuf, FileId)> {
+    pub(super) fn resolve(&self, name: &str) -> Option<(PathBuf, FileId)> {
         let prediction = &self.start.prediction;
         for file in &prediction.files {
             if file.name == name || file.path.file_name().is_some_and(|file| file == name) {
@@ -205,7 +205,7 @@ impl<'v> CheckContext<'v, '_, '_> {
             }
             short_name = number.map(|number| format!("{stem}.so.{number}"));
         }
-        if let Some(member) = self.picked(name) {
+        if let Some(member) = self.picked_member(name) {
             return Some((member.path.clone(), member.id));
         }
         if prediction
@@ -228,7 +228,7 @@ impl<'v> CheckContext<'v, '_, '_> {
     }
 
     /// The path of an installed file: that in the plan's view may not exist yet.
-    pub(super) fn installed(&self, path: PathBuf, id: FileId) -> PathBuf {
+    pub(super) fn installed_path(&self, path: PathBuf, id: FileId) -> PathBuf {
         for installation in &self.facts.inventory.installations {
             if let Some(member) = installation.files.iter().find(|member| member.id == id) {
                 return member.path.clone();
@@ -238,7 +238,7 @@ impl<'v> CheckContext<'v, '_, '_> {
     }
 
     /// The file that the plan puts in the program's reach under this name.
-    fn picked(&self, name: &str) -> Option<&'v Member> {
+    fn picked_member(&self, name: &str) -> Option<&'v Member> {
         self.plan.filter(|pinned| pinned.mode != Mode::None)?;
         let Outcome::Plan(plan) = &self.facts.decision.outcome else {
             return None;
@@ -256,7 +256,7 @@ impl<'v> CheckContext<'v, '_, '_> {
     }
 
     /// The installation that decides what the program gets of a family.
-    pub(super) fn first(&self, family: &Family) -> Option<&'v Installation> {
+    pub(super) fn first_copy(&self, family: &Family) -> Option<&'v Installation> {
         let inventory = self.facts.inventory;
         let supplies = given(&self.start.prediction, inventory);
         let deciding = supplies
@@ -268,7 +268,7 @@ impl<'v> CheckContext<'v, '_, '_> {
         for installation in &inventory.installations {
             if installation.family == family.name
                 && let Some(main) = installation.member(&family.main)
-                && let Some((_, id)) = self.given(&main.soname)
+                && let Some((_, id)) = self.resolve(&main.soname)
                 && let Some(first) = inventory.installation_of(id)
             {
                 return Some(first);

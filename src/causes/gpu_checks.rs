@@ -25,7 +25,7 @@ const CONTAINER_TOOLS: [&str; 2] = [
 ];
 
 /// Reads `sm_89`, `compute_121a`, `7.5` or `89`.
-pub(super) fn capability(text: &str) -> Option<ComputeCapability> {
+pub(super) fn parse_capability(text: &str) -> Option<ComputeCapability> {
     let number = text
         .rsplit('_')
         .next()?
@@ -83,7 +83,7 @@ impl CheckContext<'_, '_, '_> {
             let cuda = knowledge().cuda_of_ptx(version)?;
             return CheckAnswer::new(cuda > driver.cuda?, evidence);
         }
-        let first = self.first(library?.family()?)?;
+        let first = self.first_copy(library?.family()?)?;
         evidence.push(FindingEvidence::installation(first));
         let is_newer = first.version?.truncated(2) > driver.cuda?.version();
         CheckAnswer::new(is_newer, evidence)
@@ -119,7 +119,7 @@ impl CheckContext<'_, '_, '_> {
         architecture: &str,
         differs: fn(ComputeCapability, ComputeCapability) -> bool,
     ) -> Option<CheckAnswer> {
-        let architecture = capability(architecture)?;
+        let architecture = parse_capability(architecture)?;
         let mut is_confirmed = None;
         let mut evidence = Vec::new();
         for gpu in self.facts.inventory.visible_gpus() {
@@ -137,7 +137,7 @@ impl CheckContext<'_, '_, '_> {
     }
 
     pub(super) fn nvrtc_older_than_gpu(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
-        let first = self.first(library.family()?)?;
+        let first = self.first_copy(library.family()?)?;
         let version = first.version?;
         let mut is_older = None;
         for capability in self.facts.inventory.capabilities() {
@@ -199,7 +199,7 @@ impl CheckContext<'_, '_, '_> {
     }
 
     fn library_without_code(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
-        let first = self.first(library.family()?)?;
+        let first = self.first_copy(library.family()?)?;
         if first.files.iter().all(|member| member.code.is_empty()) {
             return None;
         }

@@ -17,7 +17,7 @@ use crate::version::Version;
 const FEW: usize = 4;
 
 /// Reads a version as messages write it: `8.6.0`, `(8, 3, 2)`, `12_1`, or one number in NVIDIA's way, 8904 or 12020.
-pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
+pub(super) fn parse_version(text: &str, family: Option<&Family>) -> Option<Version> {
     let dotted = text.replace([',', '_'], ".").replace(' ', "");
     let number: Option<u32> = dotted.parse().ok().filter(|number| *number >= 1000);
     match number {
@@ -34,7 +34,7 @@ pub(super) fn version(text: &str, family: Option<&Family>) -> Option<Version> {
     }
 }
 
-fn listed(installations: Vec<&Installation>) -> Vec<FindingEvidence> {
+fn copies_evidence(installations: Vec<&Installation>) -> Vec<FindingEvidence> {
     let few = installations.into_iter().take(FEW);
     few.map(FindingEvidence::installation).collect()
 }
@@ -62,7 +62,7 @@ impl CheckContext<'_, '_, '_> {
     }
 
     /// The installations that could answer for a library, those with other numbers in their SONAMEs included.
-    fn related(&self, library: &NamedLibrary<'_>) -> Vec<&Installation> {
+    fn related_copies(&self, library: &NamedLibrary<'_>) -> Vec<&Installation> {
         let Some(family) = library.family() else {
             return Vec::new();
         };
@@ -80,12 +80,12 @@ impl CheckContext<'_, '_, '_> {
         match library {
             NamedLibrary::Other(name) => self.missing_of_framework(name, false),
             NamedLibrary::File { name, family: None } => {
-                self.given(name)?;
+                self.resolve(name)?;
                 CheckAnswer::new(false, Vec::new())
             }
             _ => {
-                let copies = self.related(library);
-                CheckAnswer::new(copies.is_empty(), listed(copies))
+                let copies = self.related_copies(library);
+                CheckAnswer::new(copies.is_empty(), copies_evidence(copies))
             }
         }
     }
@@ -104,23 +104,23 @@ impl CheckContext<'_, '_, '_> {
         match library {
             NamedLibrary::Other(name) => self.missing_of_framework(name, true),
             NamedLibrary::File { name, family: None } => {
-                self.given(name)?;
+                self.resolve(name)?;
                 CheckAnswer::new(false, Vec::new())
             }
             NamedLibrary::File {
                 name,
                 family: Some(family),
             } => {
-                let copies = self.offering(&family.name, name);
-                let is_lost = !copies.is_empty() && self.given(name).is_none();
-                CheckAnswer::new(is_lost, listed(copies))
+                let copies = self.copies_with_file(&family.name, name);
+                let is_lost = !copies.is_empty() && self.resolve(name).is_none();
+                CheckAnswer::new(is_lost, copies_evidence(copies))
             }
             NamedLibrary::Family(family) => {
                 let copies = self.copies(&family.name);
                 let mut mains = copies.iter().filter_map(|copy| copy.member(&family.main));
                 let is_lost =
-                    !copies.is_empty() && mains.all(|main| self.given(&main.soname).is_none());
-                CheckAnswer::new(is_lost, listed(copies))
+                    !copies.is_empty() && mains.all(|main| self.resolve(&main.soname).is_none());
+                CheckAnswer::new(is_lost, copies_evidence(copies))
             }
         }
     }
@@ -141,7 +141,7 @@ impl CheckContext<'_, '_, '_> {
         for requirement in &program.requirements {
             if requirement.by.name.split(' ').next() == Some(framework)
                 && let Some(name) = requirement.named()
-                && self.given(name).is_none()
+                && self.resolve(name).is_none()
             {
                 missing.insert(name, (&requirement.family, &requirement.by.file));
             }
@@ -153,7 +153,7 @@ impl CheckContext<'_, '_, '_> {
         }
         let mut evidence = Vec::new();
         for (name, (family, requester)) in missing {
-            if self.offering(family, name).is_empty() != is_here {
+            if self.copies_with_file(family, name).is_empty() != is_here {
                 evidence.push(FindingEvidence::file(requester, name));
             }
         }
@@ -168,7 +168,7 @@ impl CheckContext<'_, '_, '_> {
         wanted: Option<&str>,
     ) -> Option<CheckAnswer> {
         library.family()?;
-        let copies = self.related(library);
+        let copies = self.related_copies(library);
         // Without any copy, another cause fits.
         let mut is_other = !copies.is_empty();
         for copy in &copies {
@@ -183,7 +183,7 @@ impl CheckContext<'_, '_, '_> {
             };
             is_other &= !fits;
         }
-        CheckAnswer::new(is_other, listed(copies))
+        CheckAnswer::new(is_other, copies_evidence(copies))
     }
 
     /// The first copy is older than wanted, or lacks a symbol that another copy has.
@@ -203,7 +203,7 @@ impl CheckContext<'_, '_, '_> {
     fn older_than(&self, library: &NamedLibrary<'_>, wanted: &str) -> Option<CheckAnswer> {
         let family = library.family()?;
         let wanted = self.wanted_version(family, wanted)?;
-        let first = self.first(family)?;
+        let first = self.first_copy(family)?;
         let is_older = first.version? < wanted;
         let mut newer = self.copies(&family.name);
         newer.retain(|copy| copy.version.is_some_and(|version| version >= wanted));
@@ -225,8 +225,8 @@ impl CheckContext<'_, '_, '_> {
             return newest;
         }
         match catalog().family(wanted) {
-            Some(other) => Some(self.first(other)?.version?.truncated(2)),
-            None => version(wanted, Some(family)),
+            Some(other) => Some(self.first_copy(other)?.version?.truncated(2)),
+            None => parse_version(wanted, Some(family)),
         }
     }
 
@@ -246,15 +246,15 @@ impl CheckContext<'_, '_, '_> {
             }
         }
         evidence.push(FindingEvidence::installation(first));
-        evidence.extend(listed(others));
+        evidence.extend(copies_evidence(others));
         evidence
     }
 
     /// The files in which a symbol of a library must be.
     fn files_with_symbols(&self, library: &NamedLibrary<'_>) -> Vec<PathBuf> {
         if let NamedLibrary::File { name, .. } = library {
-            return match self.given(name) {
-                Some((path, id)) => vec![self.installed(path, id)],
+            return match self.resolve(name) {
+                Some((path, id)) => vec![self.installed_path(path, id)],
                 None => Vec::new(),
             };
         }
@@ -264,11 +264,11 @@ impl CheckContext<'_, '_, '_> {
         let mut paths = Vec::new();
         for file in &self.start.prediction.files {
             if file.family.as_ref() == Some(&family.name) {
-                paths.push(self.installed(file.path.clone(), file.id));
+                paths.push(self.installed_path(file.path.clone(), file.id));
             }
         }
         if paths.is_empty()
-            && let Some(first) = self.first(family)
+            && let Some(first) = self.first_copy(family)
         {
             paths.extend(first.files.iter().map(|member| member.path.clone()));
         }
@@ -291,7 +291,7 @@ impl CheckContext<'_, '_, '_> {
         if paths.is_empty() || is_driver && !has_exports {
             return None;
         }
-        let mut evidence = match library.family().and_then(|family| self.first(family)) {
+        let mut evidence = match library.family().and_then(|family| self.first_copy(family)) {
             Some(first) => self.with_element(first, Vec::new()),
             None => Vec::new(),
         };
@@ -313,7 +313,7 @@ impl CheckContext<'_, '_, '_> {
     fn imports(&self, symbol: &str) -> Option<bool> {
         let mut paths = BTreeSet::new();
         for file in &self.start.prediction.files {
-            paths.insert(self.installed(file.path.clone(), file.id));
+            paths.insert(self.installed_path(file.path.clone(), file.id));
             paths.insert(file.requester.clone());
         }
         let mut imports = None;
@@ -370,9 +370,9 @@ impl CheckContext<'_, '_, '_> {
     ) -> Option<CheckAnswer> {
         let family = library.family()?;
         if let Some(wanted) = wanted {
-            let first = self.first(family)?;
+            let first = self.first_copy(family)?;
             let cuda = first.cuda?;
-            let copies = self.related(&NamedLibrary::new(wanted));
+            let copies = self.related_copies(&NamedLibrary::new(wanted));
             let is_other = !copies.is_empty()
                 && copies
                     .iter()
@@ -395,12 +395,15 @@ impl CheckContext<'_, '_, '_> {
                 installations.push(*installation);
             }
         }
-        CheckAnswer::new(is_mixed, listed(installations))
+        CheckAnswer::new(is_mixed, copies_evidence(installations))
     }
 
     pub(super) fn incomplete(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
         let family = library.family()?;
-        let installation = match self.first(family).filter(|first| !is_bundled_alone(first)) {
+        let installation = match self
+            .first_copy(family)
+            .filter(|first| !is_bundled_alone(first))
+        {
             Some(first) => first,
             None => {
                 let copies = self.copies(&family.name);
@@ -433,7 +436,7 @@ impl CheckContext<'_, '_, '_> {
             }
         }
         if evidence.is_empty() {
-            self.given(name)?;
+            self.resolve(name)?;
         }
         CheckAnswer::new(!evidence.is_empty(), evidence)
     }
@@ -449,15 +452,15 @@ impl CheckContext<'_, '_, '_> {
         }
         let mut copies = self.copies(&family.name);
         copies.retain(|copy| copy.member(stem).is_some());
-        let is_lost = self.given(&format!("{stem}.so")).is_none();
-        CheckAnswer::new(is_lost && !copies.is_empty(), listed(copies))
+        let is_lost = self.resolve(&format!("{stem}.so")).is_none();
+        CheckAnswer::new(is_lost && !copies.is_empty(), copies_evidence(copies))
     }
 
     /// NVRTC looks for its builtins only beside itself. `soname` is a library that the message names.
     pub(super) fn builtins(&self, soname: Option<&str>) -> Option<CheckAnswer> {
         const STEM: &str = "libnvrtc-builtins.so";
         let soname = soname.filter(|name| name.starts_with(STEM));
-        let nvrtc = self.first(catalog().family("nvrtc")?)?;
+        let nvrtc = self.first_copy(catalog().family("nvrtc")?)?;
         let mut are_beside = false;
         for directory in nvrtc.directories() {
             if let Some(files) = self.facts.inventory.directories.get(directory) {
@@ -481,12 +484,12 @@ impl CheckContext<'_, '_, '_> {
     }
 
     pub(super) fn two_packages(&self, library: &NamedLibrary<'_>) -> Option<CheckAnswer> {
-        let mut copies = self.related(library);
+        let mut copies = self.related_copies(library);
         copies.retain(|copy| {
             let mut problems = copy.problems.iter();
             problems.any(|problem| matches!(problem, Problem::ClaimedTwice { .. }))
         });
-        let mut answer = CheckAnswer::new(!copies.is_empty(), listed(copies.clone()))?;
+        let mut answer = CheckAnswer::new(!copies.is_empty(), copies_evidence(copies.clone()))?;
         for finding in &self.facts.examination.findings {
             if finding.fault == Fault::ClaimedTwice
                 && let FindingEvidence::Installation(summary) = &finding.evidence[0]
@@ -501,14 +504,14 @@ impl CheckContext<'_, '_, '_> {
     }
 
     pub(super) fn libstdcxx_old(&self, version: &str) -> Option<CheckAnswer> {
-        let (path, _) = self.given("libstdc++.so.6")?;
+        let (path, _) = self.resolve("libstdc++.so.6")?;
         let object = self.start.searcher.object(&path)?;
         let has = object.defines.as_ref()?.iter().any(|name| name == version);
         CheckAnswer::new(!has, vec![symbol_evidence(path, version, has)])
     }
 
     pub(super) fn libcuda_is_from(&self, origin: Origin) -> Option<CheckAnswer> {
-        let Some((path, id)) = self.given("libcuda.so.1") else {
+        let Some((path, id)) = self.resolve("libcuda.so.1") else {
             return CheckAnswer::new(false, Vec::new());
         };
         match self.facts.inventory.installation_of(id) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::cause::{Cause, Certainty};
 use super::checks::is_of_doctor;
 use super::facts::{CheckContext, Facts, LoaderStart, NamedLibrary};
-use super::library_checks::version;
+use super::library_checks::parse_version;
 use crate::builds::compilers;
 use crate::catalog::{Capture, ErrorKind, Family, Fault, PossibleCause, States};
 use crate::diagnose::{Captures, Chain, Message};
@@ -21,10 +21,10 @@ use crate::variables;
 /// Checks the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
 pub fn causes<'m>(facts: &Facts<'_, '_>, chain: &'m Chain) -> Vec<Cause<'m>> {
-    let planned_start = planned_start(facts);
-    let start_without_path = start_without_path(facts);
+    let planned_start = start_as_planned(facts);
+    let start_without_path = start_without_library_path(facts);
     rank(chain, |message, possible| {
-        let mut cause = check(facts, message, possible);
+        let mut cause = check_cause(facts, message, possible);
         if cause.certainty != Certainty::IsNot {
             let planned_start = planned_start.as_ref();
             add_remedies(
@@ -69,9 +69,9 @@ fn add_remedies<'h>(
         return;
     }
     if let Some(library) = library_to_install(cause) {
-        let hint = hint(facts, message, &library);
         let wheels = wheels_to_fetch(facts, &library);
-        (cause.hint, cause.to_fetch) = (hint, wheels);
+        cause.hint = solver_hint(facts, message, &library);
+        cause.to_fetch = wheels;
     }
 }
 
@@ -109,7 +109,7 @@ fn cause_found<'m>(
         is_confirmed |= !possible.unsure && message.row.kind != ErrorKind::Clue;
         cause.evidence.extend(finding.evidence.iter().cloned());
         cause.remedies.extend(finding.remedy.clone());
-        // As in `check`.
+        // As in `check_cause`.
         if finding.reported == Fault::NoGpu {
             cause.fault = Fault::NoGpu;
         }
@@ -168,7 +168,11 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
     }
 }
 
-fn check<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
+fn check_cause<'m>(
+    facts: &Facts<'_, '_>,
+    message: &'m Message,
+    possible: &PossibleCause,
+) -> Cause<'m> {
     let answer = facts.failed_context().check(possible, &message.captures);
     let mut cause = Cause::unknown(message, possible);
     cause.pip.clone_from(&facts.program.pip);
@@ -246,7 +250,7 @@ fn is_removed(
 }
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
-fn planned_start<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
+fn start_as_planned<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     if facts.is_pinned {
         return None;
     }
@@ -263,7 +267,7 @@ fn planned_start<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
 
 /// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now, or if
 /// the failed start was cudarun's.
-fn start_without_path<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
+fn start_without_library_path<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     if facts.is_pinned {
         return None;
     }
@@ -358,7 +362,11 @@ fn wheels_to_fetch(facts: &Facts<'_, '_>, library: &NamedLibrary<'_>) -> Vec<Mis
 
 /// The solver's hint: of the program's own requirements if they conflict, else of a requirement of the library that the
 /// message names.
-fn hint(facts: &Facts<'_, '_>, message: &Message, library: &NamedLibrary<'_>) -> Option<Hint> {
+fn solver_hint(
+    facts: &Facts<'_, '_>,
+    message: &Message,
+    library: &NamedLibrary<'_>,
+) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {
         let mut unmet = conflict.unmet.iter();
@@ -368,7 +376,7 @@ fn hint(facts: &Facts<'_, '_>, message: &Message, library: &NamedLibrary<'_>) ->
             None
         };
     }
-    let want = want(&message.captures, library, family)?;
+    let want = message_want(&message.captures, library, family)?;
     let asker = Asker::person("the message", PathBuf::new(), None);
     let mut program = facts.program.clone();
     program
@@ -381,7 +389,7 @@ fn hint(facts: &Facts<'_, '_>, message: &Message, library: &NamedLibrary<'_>) ->
 }
 
 /// The name or the version of a library that a message asks for.
-fn want(captures: &Captures, library: &NamedLibrary<'_>, family: &Family) -> Option<Want> {
+fn message_want(captures: &Captures, library: &NamedLibrary<'_>, family: &Family) -> Option<Want> {
     let name = match library {
         NamedLibrary::File { name, .. } => Some(*name),
         _ => captures.get(Capture::Soname).filter(|name| {
@@ -390,7 +398,7 @@ fn want(captures: &Captures, library: &NamedLibrary<'_>, family: &Family) -> Opt
         }),
     };
     let Some(name) = name else {
-        let version = version(captures.get(Capture::Wanted)?, Some(family))?;
+        let version = parse_version(captures.get(Capture::Wanted)?, Some(family))?;
         return Some(Want::AtLeast(version));
     };
     let (stem, suffix) = names::split(name)?;

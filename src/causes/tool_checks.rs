@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::cause::CheckAnswer;
 use super::checks::record_evidence;
 use super::facts::CheckContext;
-use super::gpu_checks::capability;
-use super::library_checks::version;
+use super::gpu_checks::parse_capability;
+use super::library_checks::parse_version;
 use crate::catalog::architectures;
 use crate::doctor::FindingEvidence;
 use crate::host::Host;
@@ -117,7 +117,7 @@ impl CheckContext<'_, '_, '_> {
         let mut packages = self.facts.program.packages.iter();
         let wanted = match packages.find(|package| package.name == subject) {
             Some(package) => package.cuda?.version(),
-            None => version(subject, None)?,
+            None => parse_version(subject, None)?,
         };
         let nvcc = self.first_part(PartKind::Nvcc)?;
         let is_other = wanted.major() != nvcc.release?.major();
@@ -198,7 +198,7 @@ impl CheckContext<'_, '_, '_> {
 
 /// The CUDA versions that make code for an architecture: the first, and the last if there is one.
 fn cuda_versions(architecture: &str) -> Option<&'static [CudaVersion]> {
-    let capability = capability(architecture)?;
+    let capability = parse_capability(architecture)?;
     let mut rows = architectures().iter();
     let row = rows.find(|row| row.capability == capability)?;
     Some(&row.cuda)

@@ -79,19 +79,19 @@ fn of_kernel(
         return vec![finding.with("kernel", kernel.version)];
     };
     let mut installations = inventory.installations.iter();
-    let given = installations
+    let loader_choice = installations
         .find(|installation| installation.family == "driver" && installation.loader_gives);
-    let Some(given) = given else {
+    let Some(loader_choice) = loader_choice else {
         let evidence = vec![FindingEvidence::installation(right)];
         return vec![Finding::new(Fault::LibcudaNotFound, evidence)];
     };
     // The environment's section reports a libcuda from LD_LIBRARY_PATH.
-    if !is_other(given) || inventory.is_on_path(given) {
+    if !is_other(loader_choice) || inventory.is_on_path(loader_choice) {
         return Vec::new();
     }
-    add_installations(&mut evidence, &[given, right]);
-    let finding =
-        Finding::new(Fault::LibcudaShadowed, evidence).with("given", version(given.version));
+    add_installations(&mut evidence, &[loader_choice, right]);
+    let finding = Finding::new(Fault::LibcudaShadowed, evidence)
+        .with("given", version(loader_choice.version));
     vec![finding.with("kernel", kernel.version)]
 }
 
@@ -131,14 +131,14 @@ fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
         let evidence = vec![FindingEvidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
         return vec![Finding::new(Fault::NoLibcuda, evidence)];
     };
-    let Some(given) = real.iter().find(|installation| installation.loader_gives) else {
+    let Some(loader_choice) = real.iter().find(|installation| installation.loader_gives) else {
         return Vec::new();
     };
-    if is_of_windows(given) {
+    if is_of_windows(loader_choice) {
         return Vec::new();
     }
     let mut evidence = Vec::new();
-    add_installations(&mut evidence, &[given, of_windows]);
+    add_installations(&mut evidence, &[loader_choice, of_windows]);
     vec![Finding::new(Fault::WslLinuxDriver, evidence)]
 }
 

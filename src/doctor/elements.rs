@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::FindingEvidence;
 use super::startup::{StartupLine, StartupLines};
-use super::subject::{DoctorSubject, held};
+use super::subject::{DoctorSubject, installations_in};
 use crate::solve::Summary;
 use crate::variables;
 
@@ -31,7 +31,7 @@ pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
     for (element, position) in inventory.search.library_path.iter().zip(1..) {
         let mut holds = Vec::new();
         if let Some(directory) = &element.directory {
-            holds.extend(held(inventory, directory).map(Summary::of));
+            holds.extend(installations_in(inventory, directory).map(Summary::of));
         }
         elements.push(JudgedElement {
             variable: variables::LIBRARY_PATH,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::elements::JudgedElement;
 use super::finding::{Finding, FindingEvidence};
 use super::startup::{StartupLine, StartupLines};
-use super::subject::{DoctorSubject, held, named, version};
+use super::subject::{DoctorSubject, installations_in, named, version};
 use crate::catalog::{Fault, display_name};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
@@ -55,14 +55,14 @@ pub(super) fn following(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Ve
 }
 
 /// The element, and the lines that set it.
-fn evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
+fn element_evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
     let mut evidence = vec![element.evidence()];
     evidence.extend(element.set_by.iter().map(StartupLine::evidence));
     evidence
 }
 
 fn of_element(fault: Fault, element: &JudgedElement) -> Finding {
-    Finding::new(fault, evidence(element))
+    Finding::new(fault, element_evidence(element))
 }
 
 fn of_path(
@@ -90,13 +90,15 @@ fn of_path(
     if views.any(|views| directory.parent() == Some(views)) {
         return vec![of_element(Fault::PathOwnView, element)];
     }
-    let mut earlier = earlier.iter();
-    if earlier.any(|other| other.leads_to.as_ref() == Some(directory)) {
+    if earlier
+        .iter()
+        .any(|other| other.leads_to.as_ref() == Some(directory))
+    {
         // The first element reports its libraries.
         findings.push(of_element(Fault::PathDuplicate, element));
         return findings;
     }
-    for installation in held(subject.inventory, directory) {
+    for installation in installations_in(subject.inventory, directory) {
         if installation.family != "driver" {
             continue;
         }
@@ -144,12 +146,13 @@ fn mixed(inventory: &Inventory, elements: &[JudgedElement]) -> Vec<Finding> {
     for (index, (directory, element)) in directories.iter().enumerate() {
         // Default paths alone are not the fault of the environment.
         let Some(element) = element else { break };
-        for first in held(inventory, directory) {
+        for first in installations_in(inventory, directory) {
             if first.family == "driver" || first.origin == Origin::Stub {
                 continue;
             }
             let is_taken = directories[..index].iter().all(|(earlier, _)| {
-                !held(inventory, earlier).any(|installation| is_rival(installation, first))
+                !installations_in(inventory, earlier)
+                    .any(|installation| is_rival(installation, first))
             });
             if is_taken {
                 let later = &directories[index + 1..];
@@ -195,7 +198,7 @@ fn mixed_with_later(
     later: &[(PathBuf, Option<&JudgedElement>)],
 ) -> Option<Finding> {
     let (rival, rival_element) = later.iter().find_map(|(directory, element)| {
-        let rival = held(inventory, directory).find(|installation| {
+        let rival = installations_in(inventory, directory).find(|installation| {
             is_rival(installation, first) && installation.version != first.version
         })?;
         Some((rival, *element))
@@ -205,10 +208,10 @@ fn mixed_with_later(
     {
         return None;
     }
-    let mut evidence = evidence(element);
+    let mut evidence = element_evidence(element);
     evidence.push(FindingEvidence::installation(first));
     if let Some(element) = rival_element {
-        evidence.extend(self::evidence(element));
+        evidence.extend(element_evidence(element));
     }
     evidence.push(FindingEvidence::installation(rival));
     let stems = completed_stems(first, rival);

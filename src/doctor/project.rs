@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::finding::{Detail, Finding, FindingEvidence};
-use super::subject::{DoctorSubject, evidence};
+use super::subject::{DoctorSubject, place_evidence};
 use crate::catalog::Fault;
 use crate::host::Host;
 use crate::settings::read::SettingsFile;
@@ -22,13 +22,13 @@ pub struct ProjectFiles {
 pub(super) fn examine(subject: &DoctorSubject<'_>, findings: &mut Vec<Finding>) -> ProjectFiles {
     let DoctorSubject { host, settings, .. } = *subject;
     for fault in &settings.faults {
-        let finding = Finding::new(Fault::SettingFault, evidence(&fault.place, host));
+        let finding = Finding::new(Fault::SettingFault, place_evidence(&fault.place, host));
         findings.push(finding.detail(Detail::Setting(fault.clone())));
     }
     for remark in settings.remarks.iter().cloned() {
         findings.push(match remark {
             SettingRemark::Key(remark) => {
-                let finding = Finding::new(Fault::UnknownKey, evidence(&remark.place, host));
+                let finding = Finding::new(Fault::UnknownKey, place_evidence(&remark.place, host));
                 finding.detail(Detail::UnknownKey(remark))
             }
             SettingRemark::Malformed(malformed) => {
@@ -55,17 +55,18 @@ fn not_allowed(subject: &DoctorSubject<'_>) -> Option<Finding> {
     let DoctorSubject { host, settings, .. } = *subject;
     let source = settings.found.project()?;
     let mut keys = BTreeSet::new();
-    let mut places = Vec::new();
+    let mut evidence = Vec::new();
     for setting in settings.files.iter().flat_map(SettingsFile::all) {
         if setting.is_proposed_by(&source.path) {
             keys.insert(setting.name());
-            places.extend(evidence(&setting.from, host));
+            evidence.extend(place_evidence(&setting.from, host));
         }
     }
     if keys.is_empty() || trust::is_allowed(host, &source.path, &source.bytes) {
         return None;
     }
-    let finding = Finding::new(Fault::NotAllowed, places).milder(settings.not_allowed().is_none());
+    let finding =
+        Finding::new(Fault::NotAllowed, evidence).milder(settings.not_allowed().is_none());
     let file = source.path.clone();
     Some(finding.detail(Detail::NotAllowed { file, keys }))
 }
@@ -106,7 +107,7 @@ fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Fi
 }
 
 fn lock_fault(host: &Host, fault: SettingFault, is_locked: bool) -> Finding {
-    Finding::new(Fault::LockFault, evidence(&fault.place, host))
+    Finding::new(Fault::LockFault, place_evidence(&fault.place, host))
         .milder(!is_locked)
         .detail(Detail::Setting(fault))
 }

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, FindingEvidence};
-use super::subject::{DoctorSubject, held};
+use super::subject::{DoctorSubject, installations_in};
 use crate::catalog::Fault;
 use crate::environment::Environment;
 use crate::formats::names::matches_pattern;
@@ -393,7 +393,7 @@ fn of_cache(inventory: &Inventory, lines: &StartupLines) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for (line, directory) in &lines.of_loader {
-        let unknown = held(inventory, directory)
+        let unknown = installations_in(inventory, directory)
             .flat_map(|installation| &installation.files)
             .find(|member| !inventory.search.cache.contains_key(&member.soname));
         if let Some(member) = unknown {

@@ -76,7 +76,7 @@ pub(super) fn any_exists(host: &Host, paths: &[&str]) -> bool {
 }
 
 /// The installations with files in a directory.
-pub(super) fn held<'i>(
+pub(super) fn installations_in<'i>(
     inventory: &'i Inventory,
     directory: &'i Path,
 ) -> impl Iterator<Item = &'i Installation> {
@@ -109,7 +109,7 @@ pub(super) fn version(version: Option<Version>) -> String {
 }
 
 /// The place of a setting as evidence.
-pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<FindingEvidence> {
+pub(super) fn place_evidence(place: &settings::SettingPlace, host: &Host) -> Vec<FindingEvidence> {
     match place {
         settings::SettingPlace::File { path, line } => {
             vec![FindingEvidence::File {

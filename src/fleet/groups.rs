@@ -59,9 +59,9 @@ pub fn find(
     is_for_image: bool,
 ) -> (Vec<EqualMachines>, Vec<Unread>) {
     let mut unread = Vec::new();
-    let machines = machines(host, paths, &mut unread);
+    let machines = find_machines(host, paths, &mut unread);
     let digests = parallel::map_each(&machines, |machine| {
-        digest(host, &machine.path, is_for_image)
+        equality_digest(host, &machine.path, is_for_image)
     });
     let mut groups: BTreeMap<String, Vec<Described>> = BTreeMap::new();
     for (machine, digest) in machines.into_iter().zip(digests) {
@@ -87,7 +87,7 @@ pub fn find(
 }
 
 /// The machines that have a description, by name.
-fn machines(host: &Host, paths: &[PathBuf], unread: &mut Vec<Unread>) -> Vec<Described> {
+fn find_machines(host: &Host, paths: &[PathBuf], unread: &mut Vec<Unread>) -> Vec<Described> {
     let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in paths {
         let path = host.absolute(path);
@@ -126,7 +126,7 @@ fn machines(host: &Host, paths: &[PathBuf], unread: &mut Vec<Unread>) -> Vec<Des
 }
 
 /// A digest of all in which equal machines are equal.
-fn digest(host: &Host, path: &Path, is_for_image: bool) -> Result<String, UnreadReason> {
+fn equality_digest(host: &Host, path: &Path, is_for_image: bool) -> Result<String, UnreadReason> {
     let bytes = description::bytes(host, path)?;
     let text = if is_for_image {
         description::commands(&bytes)? + description::part(&bytes, "node")?

@@ -40,7 +40,7 @@ impl Trouble<'_> {
 /// The first requirement that is not met.
 pub fn judge<'a>(
     outcome: &'a Outcome,
-    before: &'a Prediction,
+    prediction: &'a Prediction,
     inventory: &'a Inventory,
 ) -> Option<Trouble<'a>> {
     let plan = match outcome {
@@ -48,7 +48,7 @@ pub fn judge<'a>(
         Outcome::Nothing { .. } => return None,
         Outcome::Plan(plan) => plan,
     };
-    let supplies = given(before, inventory);
+    let supplies = given(prediction, inventory);
     for pick in &plan.picks {
         let trouble = match supplies.get(pick.installation.family.as_str()) {
             Some(supply) => check_supply(supply, pick, plan, inventory),

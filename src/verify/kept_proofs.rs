@@ -26,17 +26,25 @@ pub enum AwaitedProof {
     Ours(Option<File>),
 }
 
-/// Returns the verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
+/// The verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
 /// others are of deeper proofs, whose failures may concern only their additional steps.
 pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Verdict> {
-    for (index, name) in names.iter().enumerate() {
-        let mut directories = directories.iter();
-        let verdict = directories.find_map(|directory| read(host, directory, name));
-        if verdict.is_some() && (index == 0 || matches!(verdict, Some(Verdict::Passed { .. }))) {
-            return verdict;
+    let (own, deeper) = names.split_first()?;
+    if let Some(verdict) = find_one(host, directories, own) {
+        return Some(verdict);
+    }
+    for name in deeper {
+        if let Some(verdict @ Verdict::Passed { .. }) = find_one(host, directories, name) {
+            return Some(verdict);
         }
     }
     None
+}
+
+fn find_one(host: &Host, directories: &[PathBuf], name: &str) -> Option<Verdict> {
+    directories
+        .iter()
+        .find_map(|directory| read(host, directory, name))
 }
 
 fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {

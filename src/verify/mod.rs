@@ -46,7 +46,7 @@ const DEEP_LIMIT: Duration = Duration::from_mins(5);
 
 /// The settings of a proof.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct ProofSettings {
     pub level: Level,
     pub seed: u32,
     pub limit: Duration,
@@ -69,7 +69,7 @@ pub fn run(
     subject: &ProofSubject,
     env: &Environment,
     inventory: &Inventory,
-    ask: Ask,
+    settings: ProofSettings,
     progress: OnProgress<'_>,
 ) -> Result<Verdict, Error> {
     if subject.libraries.is_empty() {
@@ -78,7 +78,7 @@ pub fn run(
         });
     }
     let start = Instant::now();
-    let output = match attempt(host, executable, subject, env, ask, progress) {
+    let output = match attempt(host, executable, subject, env, settings, progress) {
         Ok(output) => output,
         Err(error) => {
             // The first child, if no second one could be started.
@@ -89,8 +89,8 @@ pub fn run(
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     let failure = observed_failure(subject, env, &output);
     let proof = Proof {
-        level: ask.level,
-        seed: ask.seed,
+        level: settings.level,
+        seed: settings.seed,
         milliseconds,
         steps: output.steps,
         finding: output.facts,
@@ -131,40 +131,36 @@ fn attempt(
     executable: &Path,
     subject: &ProofSubject,
     env: &Environment,
-    ask: Ask,
+    settings: ProofSettings,
     progress: OnProgress<'_>,
 ) -> io::Result<ChildOutput> {
+    let with_files = matches!(settings.level, Level::Load | Level::Deep);
     // In the order of the plan, the driver first.
-    let mut libraries: Vec<LibraryRequest> = subject
-        .libraries
-        .iter()
-        .map(|library| library_request(library, loads_all_files(ask.level)))
-        .collect();
+    let mut libraries = Vec::new();
+    for library in &subject.libraries {
+        libraries.push(library_request(library, with_files));
+    }
     libraries.sort_by_key(|library| library.family != "driver");
-    let (used, unused): (Vec<_>, Vec<_>) = libraries.into_iter().partition(|library| {
-        loads_all_files(ask.level) || ["driver", "cudnn"].contains(&library.family.as_str())
-    });
-    let child = start(executable, env, ask.level, ask.seed, used)?;
+    let (used, unused): (Vec<_>, Vec<_>) = libraries
+        .into_iter()
+        .partition(|library| with_files || ["driver", "cudnn"].contains(&library.family.as_str()));
+    let child = start(executable, env, settings.level, settings.seed, used)?;
     host.trip("proof");
     if unused.is_empty() {
-        return listen(host, child, ask.limit, progress);
+        return listen(host, child, settings.limit, progress);
     }
     // A second child, since to load them takes as long as the driver needs to wake up.
-    let second = start(executable, env, Level::Load, ask.seed, unused)?;
+    let second = start(executable, env, Level::Load, settings.seed, unused)?;
     std::thread::scope(|scope| {
         let second = std::thread::Builder::new().spawn_scoped(scope, move || {
-            listen(host, second, ask.limit, &mut |_, _| {})
+            listen(host, second, settings.limit, &mut |_, _| {})
         })?;
-        let output = listen(host, child, ask.limit, progress)?;
+        let output = listen(host, child, settings.limit, progress)?;
         match second.join() {
             Ok(second) => Ok(output.merge(second?)),
             Err(_) => Ok(output),
         }
     })
-}
-
-fn loads_all_files(level: Level) -> bool {
-    matches!(level, Level::Load | Level::Deep)
 }
 
 fn library_request(library: &TriedLibrary, with_files: bool) -> LibraryRequest {

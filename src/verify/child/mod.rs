@@ -91,7 +91,7 @@ fn read_request() -> Option<ProofRequest> {
     serde_json::from_str(&text).ok()
 }
 
-/// Returns the pipe to the parent. Standard output then leads to standard error, since libraries print on it.
+/// The pipe to the parent. Standard output then leads to standard error, since libraries print on it.
 fn take_output() -> nix::Result<OwnedFd> {
     // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
     let output = unsafe {
@@ -130,7 +130,7 @@ impl Parent {
     }
 }
 
-/// A GPU whose compute mode allows to use it.
+/// A GPU that its compute mode lets programs use.
 struct AllowedGpu {
     number: u32,
     device: CUdevice,
@@ -422,7 +422,7 @@ fn compute(bench: &Bench<'_>, level: Level, parent: &mut Parent) -> Result<(), C
             make(&Api::plain(library.library))?;
         }
     }
-    for (computation, family, run) in deep::TABLE {
+    for (computation, family, run) in deep::COMPUTATIONS {
         for library in of_family(bench.libraries, family) {
             let step = bench.step(ChildStep::Compute, library);
             parent.enter(step.computing(*computation));

@@ -60,23 +60,23 @@ pub(in crate::verify::child) fn all_reduce(
     // After a failure from here on, the communicators stay, since to destroy them could wait for ever.
     // SAFETY: takes nothing and has no precondition.
     unsafe { call!(api, "ncclGroupStart")? };
-    for (((_, context), communicator), (from, to)) in
+    for (((_, context), communicator), (input, output)) in
         devices.iter().zip(&communicators).zip(&buffers)
     {
         driver.set_current(*context)?;
         // SAFETY: both buffers are of the communicator's GPU, and hold as many numbers.
         unsafe {
             call!(
-                api, "ncclAllReduce", *const c_void: from.pointer(), *mut c_void: to.pointer(), usize: COUNT,
+                api, "ncclAllReduce", *const c_void: input.pointer(), *mut c_void: output.pointer(), usize: COUNT,
                 c_int: FLOAT, c_int: SUM, Communicator: *communicator, *mut c_void: ptr::null_mut(),
             )?;
         }
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
+    for ((_, context), (_, output)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
-        compare(to.download::<f32>(COUNT)?, expected.iter().copied())?;
+        compare(output.download::<f32>(COUNT)?, expected.iter().copied())?;
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
