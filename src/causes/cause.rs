@@ -11,9 +11,8 @@ use crate::program::Pip;
 use crate::solve::{Hint, MissingWheel};
 
 /// The result of a check; where nothing here tells, there is none.
-#[derive(Clone, Debug)]
-pub struct CheckAnswer {
-    pub is: bool,
+pub(super) struct CheckAnswer {
+    pub is_confirmed: bool,
     pub evidence: Vec<FindingEvidence>,
     /// The findings of `doctor` about it.
     pub findings: Vec<Finding>,
@@ -23,11 +22,11 @@ pub struct CheckAnswer {
 
 impl CheckAnswer {
     pub(super) fn new(
-        is: impl Into<Option<bool>>,
+        is_confirmed: impl Into<Option<bool>>,
         evidence: Vec<FindingEvidence>,
     ) -> Option<CheckAnswer> {
         Some(CheckAnswer {
-            is: is.into()?,
+            is_confirmed: is_confirmed.into()?,
             evidence,
             findings: Vec::new(),
             is_by_doctor: false,

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::cause::CheckAnswer;
-use super::facts::{AskedIn, NamedLibrary, installation};
-use super::libraries;
-use crate::catalog::{Argument, Capture, Fault as F, PossibleCause};
+use super::facts::{CheckContext, NamedLibrary};
+use super::library_checks::parse_version;
+use crate::catalog::{Capture, Fault as F, PossibleCause};
 use crate::diagnose::Captures;
 use crate::doctor::FindingEvidence;
 use crate::inventory::{Origin, PartKind, distribution};
-use crate::program::{Note, Package};
+use crate::program::Note;
 use crate::variables;
 use crate::version::Version;
 
@@ -28,106 +28,80 @@ pub(super) fn is_of_doctor(fault: F) -> bool {
     (row.section.is_some() || !row.cases.is_empty()) && !OF_PROGRAM.contains(&fault)
 }
 
-impl AskedIn<'_, '_, '_> {
+impl CheckContext<'_, '_, '_> {
     /// Checks a possible cause of a message with these facts; `None` if nothing tells.
-    pub(super) fn ask(&self, possible: &PossibleCause, said: &Captures) -> Option<CheckAnswer> {
+    pub(super) fn check(
+        &self,
+        possible: &PossibleCause,
+        captures: &Captures,
+    ) -> Option<CheckAnswer> {
         if self.facts.is_elsewhere {
             return None;
         }
-        let answer = self.check(possible, said)?;
+        let answer = self.check_fault(possible, captures)?;
         // Another program than the guessed one may have the fault. A copy that is here is here for all of them.
         let is_of_machine = answer.is_by_doctor
             || matches!(possible.cause, F::NotInstalled | F::HostCompilerMissing);
-        (answer.is || is_of_machine || self.facts.is_program_known).then_some(answer)
+        (answer.is_confirmed || is_of_machine || self.facts.is_program_known).then_some(answer)
     }
 
-    fn check<'a>(&self, possible: &'a PossibleCause, said: &'a Captures) -> Option<CheckAnswer> {
-        let PossibleCause {
-            of,
-            wanted,
-            symbol,
-            and,
-            ..
-        } = possible;
-        let said_of = |argument: &'a Option<Argument>| Some(said.argument(argument.as_ref()?));
-        let arguments = [of, wanted, symbol, and].map(said_of);
-        // Of each: not asked for; asked for, and left out by this message; its text.
-        if arguments.contains(&Some(None)) {
-            return None;
-        }
-        let [of, wanted, symbol, and] = arguments.map(Option::flatten);
-        let library = of.map(NamedLibrary::named);
-        match possible.cause {
-            F::NotInstalled => self.no_copy(&library?),
-            F::NotOnPath => match of? {
-                "nvcc" => self.part_not_on_path(PartKind::Nvcc),
-                "ptxas" => self.not_found_by_framework(PartKind::Ptxas),
-                "libdevice" => self.not_found_by_framework(PartKind::Libdevice),
-                _ => self.not_on_path(&library?),
-            },
-            F::OtherMajor => {
-                self.only_other_major(&library?, Self::number(said.get(Capture::Wanted)))
+    fn check_fault(&self, possible: &PossibleCause, captures: &Captures) -> Option<CheckAnswer> {
+        let arguments = [
+            &possible.of,
+            &possible.wanted,
+            &possible.symbol,
+            &possible.and,
+        ];
+        let mut texts = [None; 4];
+        for (text, argument) in texts.iter_mut().zip(arguments) {
+            if let Some(argument) = argument {
+                // A message that leaves out what the check needs does not tell.
+                *text = Some(captures.argument(argument)?);
             }
-            F::OlderFirst | F::NvjitlinkOlder => match (wanted, symbol) {
-                (Some(wanted), _) => self.first_copy_older(&library?, wanted),
-                (_, Some(symbol)) => self.lacks_what_another_has(&library?, symbol),
-                _ => self.mixed(&library?),
-            },
-            F::Mixed => match wanted {
-                Some(wanted) => self.built_for_other_cuda(&library?, &NamedLibrary::named(wanted)),
-                None => self.mixed(&library?),
-            },
+        }
+        let [subject, wanted, symbol, second] = texts;
+        let library = subject.map(NamedLibrary::new);
+        match possible.cause {
+            F::NotInstalled => self.not_installed(&library?),
+            F::NotOnPath => self.not_on_path(subject?),
+            F::OtherMajor => self.other_major(&library?, captures.get(Capture::Wanted)),
+            F::OlderFirst | F::NvjitlinkOlder => self.older_first(&library?, wanted, symbol),
+            F::Mixed => self.mixed(&library?, wanted),
             F::Incomplete => self.incomplete(&library?),
-            F::Damaged => self.damaged(of?),
-            F::BareName => self.bare_name_missing(&library?),
-            F::Builtins => self.builtins_elsewhere(
-                said.get(Capture::Soname)
-                    .filter(|name| name.starts_with("libnvrtc-builtins.so")),
-            ),
-            F::ClaimedTwice => match and {
-                Some(other) => self.both_installed(of?, other),
-                None => self.two_packages(&library?),
-            },
-            F::CpuBuild => self.cpu_build(of?),
-            F::LibstdcxxOld => self.libstdcxx_lacks(of?),
-            F::PathPoisons => self.path_names_environment(of?),
-            F::DriverTooOld => match symbol {
-                Some(symbol) => self.driver_lacks(symbol),
-                None => self.driver_older(of?),
-            },
+            F::Damaged => self.damaged(subject?),
+            F::BareName => self.bare_name(&library?),
+            F::Builtins => self.builtins(captures.get(Capture::Soname)),
+            F::ClaimedTwice => self.claimed_twice(subject?, second),
+            F::CpuBuild => self.cpu_build(subject?),
+            F::LibstdcxxOld => self.libstdcxx_old(subject?),
+            F::PathPoisons => self.path_poisons(subject?),
+            F::DriverTooOld => self.driver_too_old(subject, symbol),
             F::BuiltWithOtherDriver => self.driver_lacks(symbol?),
-            F::CompatRefused => self.first_is_from(Origin::Compat),
-            F::Stub => self.first_is_from(Origin::Stub),
-            F::NoSuchGpu => self
-                .by_doctor(F::NoSuchGpu)
-                .filter(|answer| answer.is)
-                .or_else(|| self.more_ranks_than_gpus()),
-            F::NoKernel => match of? {
-                "framework" => self.framework_without_code(),
-                _ => self.no_code(&library?),
-            },
-            F::EngineOtherGpu => self.gpus_that(of?, |gpu, arch| gpu != arch),
-            F::GpuUnsupportedOp => self.gpus_that(of?, |gpu, arch| gpu < arch),
-            F::NvrtcOlderThanGpu => self.gpu_newer_than(&library?),
+            F::CompatRefused => self.libcuda_is_from(Origin::Compat),
+            F::Stub => self.libcuda_is_from(Origin::Stub),
+            F::NoSuchGpu => self.no_such_gpu(),
+            F::NoKernel => self.no_kernel(subject?),
+            F::EngineOtherGpu => self.any_gpu(subject?, |gpu, arch| gpu != arch),
+            F::GpuUnsupportedOp => self.any_gpu(subject?, |gpu, arch| gpu < arch),
+            F::NvrtcOlderThanGpu => self.nvrtc_older_than_gpu(&library?),
             F::ContainerToolkitMissing => self.container_toolkit_missing(),
-            F::ContainerRequires => self.image_needs_newer_driver(),
-            F::ContainerCapability => self.capability_missing(of?),
+            F::ContainerRequires => self.container_requires(),
+            F::ContainerCapability => self.container_capability(subject?),
             F::ToolkitMissing => self.no_part(PartKind::Nvcc),
-            F::ToolkitMismatch => self.nvcc_other_cuda(of?),
+            F::ToolkitMismatch => self.toolkit_mismatch(subject?),
             F::ToolkitMixed => self.toolkit_mixed(),
-            F::ToolkitTooOldForGpu => self.part_older_than(PartKind::Nvcc, of?),
-            F::ToolkitTooNewForGpu => self.part_newer_than(PartKind::Nvcc, of?),
-            F::HostCompiler => self.compiler_too_new(said.get(Capture::Ceiling)),
-            F::HostCompilerMissing => self.no_compiler(),
-            F::HeadersMissing => self.header_missing(of?),
+            F::ToolkitTooOldForGpu => self.part_too_old(PartKind::Nvcc, subject?),
+            F::ToolkitTooNewForGpu => self.part_too_new(PartKind::Nvcc, subject?),
+            F::HostCompiler => self.host_compiler(captures.get(Capture::Ceiling)),
+            F::HostCompilerMissing => self.host_compiler_missing(),
+            F::HeadersMissing => self.headers_missing(subject?),
             F::PtxasMissing => self.no_part(PartKind::Ptxas),
-            F::PtxasOld => self.part_older_than(PartKind::Ptxas, of?),
+            F::PtxasOld => self.part_too_old(PartKind::Ptxas, subject?),
             F::LibdeviceMissing => self.no_part(PartKind::Libdevice),
-            F::PtxNewerThanDriver => match said.get(Capture::Ptx) {
-                Some(version) => self.ptx_version_newer_than_driver(version),
-                None => self.ptx_newer_than_driver(&library?),
-            },
-            F::ExtensionMismatch if of.is_some() => self.extension_mismatch(of?),
+            F::PtxNewerThanDriver => {
+                self.ptx_newer_than_driver(library.as_ref(), captures.get(Capture::Ptx))
+            }
+            F::ExtensionMismatch if subject.is_some() => self.extension_mismatch(subject?),
             F::EnvironmentDropped => self.environment_dropped(),
             F::ProfilingRestricted => self.profiling_restricted(),
             fault => self.by_doctor(fault),
@@ -139,149 +113,155 @@ impl AskedIn<'_, '_, '_> {
         if !is_of_doctor(fault) {
             return None;
         }
-        let found = self.facts.examination.about(fault);
-        Some(CheckAnswer {
-            is: !found.is_empty(),
-            evidence: found
-                .iter()
-                .flat_map(|finding| finding.evidence.clone())
-                .collect(),
-            findings: found.into_iter().cloned().collect(),
-            is_by_doctor: true,
-        })
+        let findings = self.facts.examination.about(fault);
+        let mut answer = CheckAnswer::new(!findings.is_empty(), Vec::new())?;
+        answer.is_by_doctor = true;
+        for finding in findings {
+            answer.evidence.extend(finding.evidence.iter().cloned());
+            answer.findings.push(finding.clone());
+        }
+        Some(answer)
+    }
+
+    fn no_such_gpu(&self) -> Option<CheckAnswer> {
+        self.by_doctor(F::NoSuchGpu)
+            .filter(|answer| answer.is_confirmed)
+            .or_else(|| self.more_ranks_than_gpus())
     }
 
     /// Of a file that `doctor` does not report, nothing is known.
     fn extension_mismatch(&self, file: &str) -> Option<CheckAnswer> {
         let mut answer = self.by_doctor(F::ExtensionMismatch)?;
-        let is_it = |one: &FindingEvidence| matches!(one, FindingEvidence::File { path, .. } if path.ends_with(file));
-        answer
-            .findings
-            .retain(|finding| finding.evidence.iter().any(is_it));
+        answer.findings.retain(|finding| {
+            let mut evidence = finding.evidence.iter();
+            evidence.any(
+                |one| matches!(one, FindingEvidence::File { path, .. } if path.ends_with(file)),
+            )
+        });
         let evidence = answer.findings.iter().flat_map(|finding| &finding.evidence);
         answer.evidence = evidence.cloned().collect();
         Some(answer).filter(|answer| !answer.findings.is_empty())
     }
 
-    /// The records of these distributions in the program's site-packages.
+    /// The records of these distributions in the program's site-packages, each with its version.
     pub(super) fn distributions(&self, names: &[&str]) -> Vec<(String, PathBuf)> {
-        let mut found = Vec::new();
+        let mut records = Vec::new();
         for site in &self.facts.program.site_packages {
             for entry in self.facts.host.list(site).unwrap_or_default() {
                 let file = entry.name.to_string_lossy().into_owned();
                 if let Some((name, version)) = distribution(&file)
                     && names.contains(&name.as_str())
                 {
-                    found.push((version.to_owned(), site.join(&file)));
+                    records.push((version.to_owned(), site.join(&file)));
                 }
             }
         }
-        found
+        records
     }
 
-    fn both_installed(&self, first: &str, second: &str) -> Option<CheckAnswer> {
+    /// Two packages each bring the library, or these two distributions are installed.
+    fn claimed_twice(&self, subject: &str, second: Option<&str>) -> Option<CheckAnswer> {
+        let Some(second) = second else {
+            return self.two_packages(&NamedLibrary::new(subject));
+        };
         if self.facts.program.site_packages.is_empty() {
             return None;
         }
-        let (first, second) = (self.distributions(&[first]), self.distributions(&[second]));
-        let is = !first.is_empty() && !second.is_empty();
-        let record = |(version, path)| FindingEvidence::file(path, version);
-        CheckAnswer::new(is, first.into_iter().chain(second).map(record).collect())
+        let mut records = self.distributions(&[subject]);
+        let others = self.distributions(&[second]);
+        let are_both_here = !records.is_empty() && !others.is_empty();
+        records.extend(others);
+        CheckAnswer::new(are_both_here, record_evidence(records))
     }
 
     fn cpu_build(&self, framework: &str) -> Option<CheckAnswer> {
-        let packages = self.facts.program.packages.iter();
-        let packages: Vec<_> = packages
-            .filter(|one| framework == "framework" || one.name == framework)
-            .collect();
-        let title = |one: &Package| {
-            format!(
-                "{} {}",
-                one.name,
-                one.version.as_deref().unwrap_or_default()
-            )
-        };
-        // A GPU build that crashes without a GPU also counts as one for the CPU, but has no such note.
-        let is_cpu = |one: &Package| {
-            let is_note = |note: &Note| matches!(note, Note::CpuOnly { package, .. } if *package == title(one).trim_end());
-            one.cpu_only && self.facts.program.notes.iter().any(is_note)
-        };
-        let record = |one: &&Package| FindingEvidence::file(one.directory.clone(), title(one));
-        let is = (!packages.is_empty()).then(|| packages.iter().any(|one| is_cpu(one)));
-        let shown = packages
-            .iter()
-            .filter(|one| is != Some(true) || is_cpu(one));
-        CheckAnswer::new(is, shown.map(record).collect())
+        let mut evidence = Vec::new();
+        let mut of_cpu_builds = Vec::new();
+        for package in &self.facts.program.packages {
+            if framework != "framework" && package.name != framework {
+                continue;
+            }
+            let version = package.version.as_deref().unwrap_or_default();
+            let title = format!("{} {version}", package.name);
+            // A GPU build that crashes without a GPU also counts as one for the CPU, but has no such note.
+            let mut notes = self.facts.program.notes.iter();
+            let is_cpu_build = package.cpu_only
+                && notes.any(|note| {
+                    matches!(note, Note::CpuOnly { package, .. } if *package == title.trim_end())
+                });
+            let record = FindingEvidence::file(&package.directory, title);
+            if is_cpu_build {
+                of_cpu_builds.push(record.clone());
+            }
+            evidence.push(record);
+        }
+        if !of_cpu_builds.is_empty() {
+            return CheckAnswer::new(true, of_cpu_builds);
+        }
+        CheckAnswer::new((!evidence.is_empty()).then_some(false), evidence)
     }
 
-    fn path_names_environment(&self, name: &str) -> Option<CheckAnswer> {
+    fn path_poisons(&self, name: &str) -> Option<CheckAnswer> {
         let host = self.facts.host;
-        let is_environment = |directory: &Path| {
-            let up = directory.parent().unwrap_or(directory);
-            host.is_directory(&up.join("conda-meta")) || host.is_file(&up.join("pyvenv.cfg"))
-        };
-        let elements = self.facts.examination.elements.iter();
-        let guilty = elements.filter(|element| {
-            let to = element
-                .leads_to
-                .as_deref()
-                .filter(|_| element.variable == variables::LIBRARY_PATH);
-            to.is_some_and(|to| is_environment(to) && host.is_file(&to.join(name)))
-        });
-        let evidence: Vec<FindingEvidence> = guilty
-            .map(|element| FindingEvidence::Element {
-                variable: element.variable,
-                position: element.position,
-                text: element.text.clone(),
-            })
-            .collect();
+        let mut evidence = Vec::new();
+        for element in &self.facts.examination.elements {
+            let Some(directory) = &element.leads_to else {
+                continue;
+            };
+            let root = directory.parent().unwrap_or(directory);
+            let is_environment = host.is_directory(&root.join("conda-meta"))
+                || host.is_file(&root.join("pyvenv.cfg"));
+            if element.variable == variables::LIBRARY_PATH
+                && is_environment
+                && host.is_file(&directory.join(name))
+            {
+                evidence.push(element.evidence());
+            }
+        }
         CheckAnswer::new(!evidence.is_empty(), evidence)
     }
 
     fn environment_dropped(&self) -> Option<CheckAnswer> {
         let env = &self.facts.host.env;
-        let is_sudo =
-            env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none();
+        if env.get("SUDO_COMMAND").is_some() && env.get(variables::LIBRARY_PATH).is_none() {
+            let name = "SUDO_COMMAND".to_owned();
+            return CheckAnswer::new(true, vec![FindingEvidence::Set { name }]);
+        }
         let program = self.facts.program;
-        let is_secure = |note: &Note| matches!(note, Note::SecureExecution { .. });
-        let lost = program.loss.is_some() || program.notes.iter().any(is_secure);
-        let evidence = is_sudo.then(|| FindingEvidence::Set {
-            name: "SUDO_COMMAND".to_owned(),
-        });
-        CheckAnswer::new(is_sudo || lost, evidence.into_iter().collect())
+        let mut notes = program.notes.iter();
+        let is_dropped = program.loss.is_some()
+            || notes.any(|note| matches!(note, Note::SecureExecution { .. }));
+        CheckAnswer::new(is_dropped, Vec::new())
     }
 
     fn profiling_restricted(&self) -> Option<CheckAnswer> {
         let path = "/proc/driver/nvidia/params";
-        let all = self
-            .facts
-            .host
-            .read_text(Path::new(path))
-            .unwrap_or_default();
-        let set = all
+        let text = self.facts.host.read_text(Path::new(path)).ok()?;
+        let line = text
             .lines()
-            .find(|line| line.starts_with("RmProfilingAdminOnly:"));
-        let is = set.map(|set| !set.ends_with(" 0"));
-        CheckAnswer::new(
-            is,
-            set.map(|set| FindingEvidence::file(path, set))
-                .into_iter()
-                .collect(),
-        )
+            .find(|line| line.starts_with("RmProfilingAdminOnly:"))?;
+        let evidence = vec![FindingEvidence::file(path, line)];
+        CheckAnswer::new(!line.ends_with(" 0"), evidence)
     }
 
     /// The version that a text states, or that of the library that it names.
-    pub(super) fn cuda_of(&self, of: &str) -> Option<(Version, Vec<FindingEvidence>)> {
-        let library = NamedLibrary::named(of);
-        match library.family() {
-            Some(family) => {
-                let first = self.first(family)?;
-                let cuda = first
-                    .cuda
-                    .or(first.version.map(|version| version.major()))?;
-                Some((Version::new(&[cuda]), vec![installation(first)]))
-            }
-            None => Some((libraries::version(of, None)?, Vec::new())),
-        }
+    pub(super) fn cuda_of(&self, text: &str) -> Option<(Version, Vec<FindingEvidence>)> {
+        let Some(family) = NamedLibrary::new(text).family() else {
+            return Some((parse_version(text, None)?, Vec::new()));
+        };
+        let first = self.first_copy(family)?;
+        let cuda = match first.cuda {
+            Some(cuda) => cuda,
+            None => first.version?.major(),
+        };
+        let evidence = vec![FindingEvidence::installation(first)];
+        Some((Version::new(&[cuda]), evidence))
     }
+}
+
+pub(super) fn record_evidence(records: Vec<(String, PathBuf)>) -> Vec<FindingEvidence> {
+    records
+        .into_iter()
+        .map(|(version, path)| FindingEvidence::file(path, version))
+        .collect()
 }

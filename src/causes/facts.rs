@@ -15,7 +15,7 @@ use crate::pin::{Decision, Pinned};
 use crate::predict::Prediction;
 use crate::predict::supply::{FamilySupply, given};
 use crate::program::Program;
-use crate::solve::{Outcome, Policy, Summary};
+use crate::solve::{Outcome, Policy};
 
 pub struct Facts<'f, 'h> {
     pub host: &'f Host,
@@ -45,7 +45,7 @@ pub struct LoaderStart<'h> {
 
 /// The environment in which a check is made: that of the failure, of the plan, or another one.
 #[derive(Clone, Copy)]
-pub(super) struct AskedIn<'v, 'f, 'h> {
+pub(super) struct CheckContext<'v, 'f, 'h> {
     pub facts: &'v Facts<'f, 'h>,
     pub start: &'v LoaderStart<'h>,
     pub plan: Option<&'v Pinned>,
@@ -64,7 +64,7 @@ pub(super) enum NamedLibrary<'t> {
 }
 
 impl<'t> NamedLibrary<'t> {
-    pub(super) fn named(text: &'t str) -> NamedLibrary<'t> {
+    pub(super) fn new(text: &'t str) -> NamedLibrary<'t> {
         let name = text.rsplit('/').next().unwrap_or(text);
         if names::split(name).is_some() {
             return NamedLibrary::File {
@@ -72,13 +72,10 @@ impl<'t> NamedLibrary<'t> {
                 family: catalog().family_of(name).map(|(family, _)| family),
             };
         }
-        let lower = if text.eq_ignore_ascii_case("cuda") {
-            "cudart".to_owned()
-        } else {
-            text.to_lowercase()
-        };
+        let lower = text.to_lowercase();
+        let family = if lower == "cuda" { "cudart" } else { &lower };
         catalog()
-            .family(&lower)
+            .family(family)
             .map_or(NamedLibrary::Other(text), NamedLibrary::Family)
     }
 
@@ -96,183 +93,186 @@ pub(super) fn serves(installation: &Installation, member: &Member, name: &str) -
     let Some((stem, suffix)) = names::split(name) else {
         return false;
     };
-    let is_version = catalog()
-        .family(&installation.family)
-        .is_some_and(|family| family.soname_is_version);
-    let same_number =
-        || is_version && first_number(suffix) == installation.soname && !suffix.is_empty();
-    member.stem == stem
-        && (member.soname == name || member.names.iter().any(|own| own == name) || same_number())
+    if member.stem != stem {
+        return false;
+    }
+    let family = catalog().family(&installation.family);
+    member.soname == name
+        || member.names.iter().any(|own| own == name)
+        || family.is_some_and(|family| family.soname_is_version)
+            && !suffix.is_empty()
+            && first_number(suffix) == installation.soname
 }
 
 /// True for a main library that a package brings without the rest of its family.
-pub(super) fn is_shim(installation: &Installation) -> bool {
+pub(super) fn is_bundled_alone(installation: &Installation) -> bool {
     let [file] = installation.files.as_slice() else {
         return false;
     };
-    let lacks = |problem: &Problem| matches!(problem, Problem::Missing { .. });
-    let is_alone = installation.is_shim(&file.stem) || installation.problems.iter().any(lacks);
-    installation.origin == Origin::Bundled && is_alone
+    installation.origin == Origin::Bundled
+        && (installation.is_shim(&file.stem) || lacks_files(installation))
 }
 
-pub(super) fn installation(installation: &Installation) -> FindingEvidence {
-    FindingEvidence::Installation(Summary::of(installation))
+pub(super) fn lacks_files(installation: &Installation) -> bool {
+    let mut problems = installation.problems.iter();
+    problems.any(|problem| matches!(problem, Problem::Missing { .. }))
 }
 
 impl<'f, 'h> Facts<'f, 'h> {
     /// The environment in which the program has failed.
-    pub(super) fn as_failed(&self) -> AskedIn<'_, 'f, 'h> {
-        let plan = self.decision.pinned.as_ref().filter(|_| self.is_pinned);
-        AskedIn {
+    pub(super) fn failed_context(&self) -> CheckContext<'_, 'f, 'h> {
+        self.context(&self.failed, self.is_pinned)
+    }
+
+    pub(super) fn context<'v>(
+        &'v self,
+        start: &'v LoaderStart<'h>,
+        is_planned: bool,
+    ) -> CheckContext<'v, 'f, 'h> {
+        CheckContext {
             facts: self,
-            start: &self.failed,
-            plan,
-            is_planned: self.is_pinned,
+            start,
+            plan: self.decision.pinned.as_ref().filter(|_| is_planned),
+            is_planned,
         }
     }
 }
 
-impl<'v> AskedIn<'v, '_, '_> {
+impl<'v> CheckContext<'v, '_, '_> {
     /// Is none of these files here?
     pub(super) fn is_none_here(
         &self,
         files: Vec<PathBuf>,
-        is_right: impl Fn(&Host, &Path) -> bool,
+        is_right: fn(&Host, &Path) -> bool,
     ) -> Option<CheckAnswer> {
         let host = self.facts.host;
-        if files.iter().any(|file| is_right(host, file)) {
-            return CheckAnswer::new(false, Vec::new());
+        let mut evidence = Vec::new();
+        for path in files {
+            if is_right(host, &path) {
+                return CheckAnswer::new(false, Vec::new());
+            }
+            if host.stat(&path).is_err() {
+                evidence.push(FindingEvidence::absent(path));
+            }
         }
-        let absent = files.into_iter().filter(|file| host.stat(file).is_err());
-        CheckAnswer::new(
-            true,
-            absent
-                .map(|path| FindingEvidence::Absent { path })
-                .collect(),
-        )
+        CheckAnswer::new(true, evidence)
     }
 
     /// The installations of a family that a program can use.
-    pub(super) fn copies(&self, family: &str) -> impl Iterator<Item = &'v Installation> + use<'v> {
-        let is_copy = move |one: &&Installation| one.origin != Origin::Stub && !is_shim(one);
-        let of_family: Vec<&Installation> = self
-            .facts
-            .inventory
-            .installations
-            .iter()
-            .filter(|one| one.family == family)
-            .collect();
-        of_family.into_iter().filter(is_copy)
+    pub(super) fn copies(&self, family: &str) -> Vec<&'v Installation> {
+        let mut copies = Vec::new();
+        for installation in &self.facts.inventory.installations {
+            if installation.family == family
+                && installation.origin != Origin::Stub
+                && !is_bundled_alone(installation)
+            {
+                copies.push(installation);
+            }
+        }
+        copies
     }
 
     /// The installations with a file for this name.
-    pub(super) fn offering(&self, family: &str, name: &str) -> Vec<&'v Installation> {
-        let offers = |one: &&Installation| one.files.iter().any(|member| serves(one, member, name));
-        self.copies(family).filter(offers).collect()
+    pub(super) fn copies_with_file(&self, family: &str, name: &str) -> Vec<&'v Installation> {
+        let mut copies = self.copies(family);
+        copies.retain(|copy| copy.files.iter().any(|member| serves(copy, member, name)));
+        copies
     }
 
     /// The file that the program gets for a name.
-    pub(super) fn given(&self, name: &str) -> Option<(PathBuf, FileId)> {
-        let files = &self.start.prediction.files;
-        let is_asked = |path: &Path| path.file_name().is_some_and(|file| file == name);
-        if let Some(file) = files
-            .iter()
-            .find(|file| file.name == name || is_asked(&file.path))
-        {
-            return Some((file.path.clone(), file.id));
+    pub(super) fn resolve(&self, name: &str) -> Option<(PathBuf, FileId)> {
+        let prediction = &self.start.prediction;
+        for file in &prediction.files {
+            if file.name == name || file.path.file_name().is_some_and(|file| file == name) {
+                return Some((file.path.clone(), file.id));
+            }
         }
+        // cuDNN asks for its parts by ever shorter names.
+        let mut short_name = None;
         if let Some((stem, suffix)) = names::split(name)
-            && let Some(family) = catalog()
-                .family_of_stem(stem)
-                .filter(|family| family.soname_is_version)
-            && let Some(file) = files.iter().find(|file| {
-                file.stem == stem
-                    && file.soname == first_number(suffix)
-                    && file.family.as_ref() == Some(&family.name)
-            })
+            && let Some(family) = catalog().family_of_stem(stem)
+            && family.soname_is_version
         {
-            return Some((file.path.clone(), file.id));
+            let number = first_number(suffix);
+            for file in &prediction.files {
+                if file.stem == stem
+                    && file.soname == number
+                    && file.family.as_ref() == Some(&family.name)
+                {
+                    return Some((file.path.clone(), file.id));
+                }
+            }
+            short_name = number.map(|number| format!("{stem}.so.{number}"));
         }
-        if let Some(member) = self.picked(name) {
+        if let Some(member) = self.picked_member(name) {
             return Some((member.path.clone(), member.id));
         }
-        if self
-            .start
-            .prediction
+        if prediction
             .missing
             .iter()
             .any(|missing| missing.name == name)
         {
             return None;
         }
+        let searcher = &self.start.searcher;
         let executable = self.facts.program.executable.as_ref();
         let chain: Vec<_> = executable
-            .and_then(|path| self.start.searcher.object(path))
+            .and_then(|path| searcher.object(path))
             .into_iter()
             .collect();
-        // cuDNN asks for its parts by ever shorter names.
-        let short = names::split(name).and_then(|(stem, suffix)| {
-            catalog()
-                .family_of_stem(stem)
-                .filter(|family| family.soname_is_version)?;
-            Some(format!("{stem}.so.{}", first_number(suffix)?))
-        });
-        let mut names = [Some(name), short.as_deref()].into_iter().flatten();
-        let (object, _) = names.find_map(|name| self.start.searcher.find(name, &chain))?;
+        let (object, _) = searcher
+            .find(name, &chain)
+            .or_else(|| searcher.find(&short_name?, &chain))?;
         Some((object.path.clone(), object.id))
     }
 
     /// The path of an installed file: that in the plan's view may not exist yet.
-    pub(super) fn installed(&self, path: PathBuf, id: FileId) -> PathBuf {
-        let mut members = self
-            .facts
-            .inventory
-            .installations
-            .iter()
-            .flat_map(|one| &one.files);
-        members
-            .find(|member| member.id == id)
-            .map_or(path, |member| member.path.clone())
+    pub(super) fn installed_path(&self, path: PathBuf, id: FileId) -> PathBuf {
+        for installation in &self.facts.inventory.installations {
+            if let Some(member) = installation.files.iter().find(|member| member.id == id) {
+                return member.path.clone();
+            }
+        }
+        path
     }
 
     /// The file that the plan puts in the program's reach under this name.
-    fn picked(&self, name: &str) -> Option<&'v Member> {
+    fn picked_member(&self, name: &str) -> Option<&'v Member> {
         self.plan.filter(|pinned| pinned.mode.traits().has_view)?;
         let Outcome::Plan(plan) = &self.facts.decision.outcome else {
             return None;
         };
-        let mut picks = plan.picks.iter();
-        picks.find_map(|pick| {
-            let mut files = pick.installation.files.iter();
-            files.find(|member| {
-                pick.view_names(member).contains(name) || serves(&pick.installation, member, name)
-            })
-        })
+        for pick in &plan.picks {
+            for member in &pick.installation.files {
+                if pick.view_names(member).contains(name)
+                    || serves(&pick.installation, member, name)
+                {
+                    return Some(member);
+                }
+            }
+        }
+        None
     }
 
     /// The installation that decides what the program gets of a family.
-    pub(super) fn first(&self, family: &Family) -> Option<&'v Installation> {
+    pub(super) fn first_copy(&self, family: &Family) -> Option<&'v Installation> {
         let inventory = self.facts.inventory;
         let supplies = given(&self.start.prediction, inventory);
         let deciding = supplies
             .get(family.name.as_str())
             .map(FamilySupply::deciding);
-        let of = |id: FileId| {
-            let place = inventory
-                .installations
-                .iter()
-                .position(|one| one.has_file(id))?;
-            Some(&self.facts.inventory.installations[place])
-        };
         if let Some(Some(first)) = deciding.and_then(|all| all.into_iter().next()) {
-            return first.files.first().and_then(|file| of(file.id));
+            return inventory.installation_of(first.files.first()?.id);
         }
-        let mains = inventory
-            .installations
-            .iter()
-            .filter(|one| one.family == family.name);
-        mains
-            .filter_map(|one| one.member(&family.main))
-            .find_map(|main| of(self.given(&main.soname)?.1))
+        for installation in &inventory.installations {
+            if installation.family == family.name
+                && let Some(main) = installation.member(&family.main)
+                && let Some((_, id)) = self.resolve(&main.soname)
+                && let Some(first) = inventory.installation_of(id)
+            {
+                return Some(first);
+            }
+        }
+        None
     }
 }

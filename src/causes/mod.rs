@@ -4,11 +4,11 @@
 mod cause;
 mod checks;
 mod facts;
-mod gpus;
-mod libraries;
+mod gpu_checks;
+mod library_checks;
 mod rank;
-mod tools;
+mod tool_checks;
 
-pub use cause::{Cause, Certainty, CheckAnswer};
+pub use cause::{Cause, Certainty};
 pub use facts::{Facts, LoaderStart};
 pub use rank::{FoundElsewhere, causes, causes_found, contradicts, subject};

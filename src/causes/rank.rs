@@ -1,15 +1,14 @@
 //! Which causes the messages of a log have here, the most certain first.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::cause::{Cause, Certainty};
 use super::checks::is_of_doctor;
-use super::facts::{AskedIn, Facts, LoaderStart, NamedLibrary};
-use super::libraries;
+use super::facts::{CheckContext, Facts, LoaderStart, NamedLibrary};
+use super::library_checks::parse_version;
 use crate::builds::compilers;
-use crate::catalog::{Capture, ErrorKind, Fault, PossibleCause, States};
-use crate::diagnose::{Chain, Message};
+use crate::catalog::{Capture, ErrorKind, Family, Fault, PossibleCause, States};
+use crate::diagnose::{Captures, Chain, Message};
 use crate::doctor::FindingEvidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
@@ -19,49 +18,61 @@ use crate::program::{Asker, LibraryRequirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
 use crate::variables;
 
-/// Judges the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
+/// Checks the causes of the messages that explain a failure best; of harmless ones where there are no others. Equal causes
 /// are one.
-pub fn causes<'m, 'h>(facts: &Facts<'_, 'h>, chain: &'m Chain) -> Vec<Cause<'m>> {
-    let with_plan = planned(facts);
-    let without_path = if facts.is_pinned { None } else { unset(facts) };
-    let judged = |message: &'m Message, possible: &PossibleCause| {
-        let mut cause = judge(facts, message, possible);
-        if cause.certainty == Certainty::IsNot {
-            return cause;
-        }
-        let helps = |start: &LoaderStart<'h>, is_planned: bool| {
-            let plan = facts.decision.pinned.as_ref().filter(|_| is_planned);
-            is_removed(
-                AskedIn {
-                    facts,
-                    start,
-                    plan,
-                    is_planned,
-                },
+pub fn causes<'m>(facts: &Facts<'_, '_>, chain: &'m Chain) -> Vec<Cause<'m>> {
+    let planned_start = start_as_planned(facts);
+    let start_without_path = start_without_library_path(facts);
+    rank(chain, |message, possible| {
+        let mut cause = check_cause(facts, message, possible);
+        if cause.certainty != Certainty::IsNot {
+            let planned_start = planned_start.as_ref();
+            add_remedies(
                 facts,
-                message,
                 possible,
-            )
-        };
-        cause.plan_helps = with_plan.as_ref().is_some_and(|start| helps(start, true));
-        let is_path = cause.fault == Fault::PathPoisons;
-        cause.unset_helps = without_path
-            .as_ref()
-            .is_some_and(|start| is_path || helps(start, false));
-        if cause.fault == Fault::NotOnPath && !cause.plan_helps {
-            let start = beside(facts, &cause);
-            cause.directory_helps = start
-                .filter(|(start, _)| helps(start, false))
-                .map(|(_, directory)| directory);
+                planned_start,
+                start_without_path.as_ref(),
+                &mut cause,
+            );
         }
-        let is_cured = cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some();
-        let library = lacking(&cause).filter(|_| !is_cured);
-        (cause.hint, cause.to_fetch) = library.map_or_else(Default::default, |library| {
-            (hint(facts, &cause, &library), to_fetch(facts, &library))
-        });
         cause
-    };
-    ranked(chain, judged)
+    })
+}
+
+/// Adds what would remove the cause.
+fn add_remedies<'h>(
+    facts: &Facts<'_, 'h>,
+    possible: &PossibleCause,
+    planned_start: Option<&LoaderStart<'h>>,
+    start_without_path: Option<&LoaderStart<'h>>,
+    cause: &mut Cause<'_>,
+) {
+    let message = cause.message;
+    cause.plan_helps = planned_start
+        .is_some_and(|start| is_removed(facts.context(start, true), message, possible));
+    cause.unset_helps = start_without_path.is_some_and(|start| {
+        cause.fault == Fault::PathPoisons
+            || is_removed(facts.context(start, false), message, possible)
+    });
+    if cause.fault == Fault::NotOnPath
+        && !cause.plan_helps
+        && let Some(directory) = directory_of_copy(cause)
+        && is_removed(
+            facts.context(&start_with_directory(facts, &directory), false),
+            message,
+            possible,
+        )
+    {
+        cause.directory_helps = Some(directory);
+    }
+    if cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some() {
+        return;
+    }
+    if let Some(library) = library_to_install(cause) {
+        let wheels = wheels_to_fetch(facts, &library);
+        cause.hint = solver_hint(facts, message, &library);
+        cause.to_fetch = wheels;
+    }
 }
 
 /// A finding of `doctor` on another machine.
@@ -75,121 +86,126 @@ pub struct FoundElsewhere {
     pub remedy: Option<String>,
 }
 
-/// Judges the causes on a machine of which only the findings of `doctor` are known: what they do not answer is unknown.
-pub fn causes_found<'m>(found: &[FoundElsewhere], chain: &'m Chain) -> Vec<Cause<'m>> {
-    ranked(chain, |message, possible| {
-        let fault = possible.cause;
-        let mut cause = Cause::unknown(message, possible);
-        let mut is_found = possible.certain;
-        for one in found {
-            let is_case = !one.is_milder && fault.row().cases.contains(&one.holds);
-            if !is_of_doctor(fault) || (one.holds != fault && !is_case) {
-                continue;
-            }
-            is_found |= !possible.unsure && message.row.kind != ErrorKind::Clue;
-            cause.evidence.extend(one.evidence.iter().cloned());
-            cause.remedies.extend(one.remedy.clone());
-            // As in `judge`.
-            if one.reported == Fault::NoGpu {
-                cause.fault = Fault::NoGpu;
-            }
-        }
-        if is_found {
-            cause.certainty = Certainty::Is;
-        }
-        cause
+/// The causes on a machine of which only the findings of `doctor` are known: what they do not answer is unknown.
+pub fn causes_found<'m>(findings: &[FoundElsewhere], chain: &'m Chain) -> Vec<Cause<'m>> {
+    rank(chain, |message, possible| {
+        cause_found(findings, message, possible)
     })
 }
 
-/// Judges each possible cause of the messages that matter, and sorts the causes. Of equal ones the most certain counts.
-fn ranked<'m>(
+fn cause_found<'m>(
+    findings: &[FoundElsewhere],
+    message: &'m Message,
+    possible: &PossibleCause,
+) -> Cause<'m> {
+    let fault = possible.cause;
+    let mut cause = Cause::unknown(message, possible);
+    let mut is_confirmed = possible.certain;
+    for finding in findings {
+        let is_case = !finding.is_milder && fault.row().cases.contains(&finding.holds);
+        if !is_of_doctor(fault) || (finding.holds != fault && !is_case) {
+            continue;
+        }
+        is_confirmed |= !possible.unsure && message.row.kind != ErrorKind::Clue;
+        cause.evidence.extend(finding.evidence.iter().cloned());
+        cause.remedies.extend(finding.remedy.clone());
+        // As in `check_cause`.
+        if finding.reported == Fault::NoGpu {
+            cause.fault = Fault::NoGpu;
+        }
+    }
+    if is_confirmed {
+        cause.certainty = Certainty::Is;
+    }
+    cause
+}
+
+/// Checks each possible cause of the messages that matter, and sorts the causes. Of equal ones the most certain counts.
+fn rank<'m>(
     chain: &'m Chain,
-    mut judge: impl FnMut(&'m Message, &'m PossibleCause) -> Cause<'m>,
+    check: impl Fn(&'m Message, &'m PossibleCause) -> Cause<'m>,
 ) -> Vec<Cause<'m>> {
     let messages = if chain.leading.is_empty() {
         &chain.harmless
     } else {
         &chain.leading
     };
-    let mut all: Vec<Cause<'m>> = Vec::new();
-    let mut places = BTreeMap::new();
+    let mut causes: Vec<Cause<'m>> = Vec::new();
     for message in messages {
         for possible in &message.row.cause {
-            let cause = judge(message, possible);
-            let place = *places.entry(cause.fault).or_insert(all.len());
-            match all.get_mut(place) {
-                None => all.push(cause),
-                Some(known) if cause.certainty < known.certainty => *known = cause,
+            let cause = check(message, possible);
+            match causes.iter_mut().find(|other| other.fault == cause.fault) {
+                None => causes.push(cause),
+                Some(other) if cause.certainty < other.certainty => *other = cause,
                 Some(_) => {}
             }
         }
     }
     // A warning seldom ends a program; another message explains the failure better.
-    all.sort_by_key(|cause| {
+    causes.sort_by_key(|cause| {
         (
             cause.certainty == Certainty::IsNot,
             cause.message.is_warning,
             cause.certainty,
         )
     });
-    all
+    causes
 }
 
 /// True if the message that explains a failure best comes from a machine with a part that this one lacks.
 pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
-    let has_driver = || {
-        inventory.driver.is_some()
-            || inventory
-                .installations
-                .iter()
-                .any(|one| one.family == "driver")
+    let Some(message) = chain.chosen() else {
+        return false;
     };
-    chain
-        .chosen()
-        .is_some_and(|message| match message.row.states {
-            Some(States::Driver) => !has_driver(),
-            Some(States::Gpu) => inventory.is_without_gpu(),
-            None => false,
-        })
+    match message.row.states {
+        Some(States::Driver) => {
+            let mut installations = inventory.installations.iter();
+            inventory.driver.is_none()
+                && !installations.any(|installation| installation.family == "driver")
+        }
+        Some(States::Gpu) => inventory.is_without_gpu(),
+        None => false,
+    }
 }
 
-fn judge<'m>(facts: &Facts<'_, '_>, message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
-    let answer = facts.as_failed().ask(possible, &message.captures);
-    let certainty = match &answer {
-        _ if possible.certain => Certainty::Is,
-        Some(answer) if !answer.is && !possible.stated => Certainty::IsNot,
-        Some(answer) if answer.is && message.row.kind != ErrorKind::Clue && !possible.unsure => {
-            Certainty::Is
-        }
-        _ => Certainty::MayBe,
+fn check_cause<'m>(
+    facts: &Facts<'_, '_>,
+    message: &'m Message,
+    possible: &PossibleCause,
+) -> Cause<'m> {
+    let answer = facts.failed_context().check(possible, &message.captures);
+    let mut cause = Cause::unknown(message, possible);
+    cause.pip.clone_from(&facts.program.pip);
+    if possible.cause == Fault::PtxasOld {
+        cause.tool_variable =
+            compilers::variable_for(facts.program, facts.inventory, PartKind::Ptxas);
+    }
+    if possible.certain {
+        cause.certainty = Certainty::Is;
+    }
+    let Some(answer) = answer else {
+        return cause;
     };
-    let (all, findings) = answer.map_or_else(Default::default, |answer| {
-        (answer.evidence, answer.findings)
-    });
-    let mut evidence = Vec::new();
-    for one in all {
-        if !evidence.contains(&one) {
-            evidence.push(one);
+    if !possible.certain {
+        let may_confirm = message.row.kind != ErrorKind::Clue && !possible.unsure;
+        if !answer.is_confirmed && !possible.stated {
+            cause.certainty = Certainty::IsNot;
+        } else if answer.is_confirmed && may_confirm {
+            cause.certainty = Certainty::Is;
+        }
+    }
+    for evidence in answer.evidence {
+        if !cause.evidence.contains(&evidence) {
+            cause.evidence.push(evidence);
         }
     }
     // Such a machine has no driver either, and a container on it has no GPU; the cause of both is one.
-    let is_without_gpu = findings.iter().any(|finding| finding.fault == Fault::NoGpu);
-    let fault = if is_without_gpu {
-        Fault::NoGpu
-    } else {
-        possible.cause
-    };
-    Cause {
-        fault,
-        certainty,
-        evidence,
-        findings,
-        tool_variable: (possible.cause == Fault::PtxasOld)
-            .then(|| compilers::variable_for(facts.program, facts.inventory, PartKind::Ptxas))
-            .flatten(),
-        pip: facts.program.pip.clone(),
-        ..Cause::unknown(message, possible)
+    let mut findings = answer.findings.iter();
+    if findings.any(|finding| finding.fault == Fault::NoGpu) {
+        cause.fault = Fault::NoGpu;
     }
+    cause.findings = answer.findings;
+    cause
 }
 
 impl<'m> Cause<'m> {
@@ -214,25 +230,27 @@ impl<'m> Cause<'m> {
     }
 }
 
-/// Returns the library, file, version or tool that a possible cause is about.
+/// The library, file, version or tool that a possible cause is about.
 pub fn subject<'m>(message: &'m Message, possible: &'m PossibleCause) -> Option<&'m str> {
     message.captures.argument(possible.of.as_ref()?)
 }
 
-/// True if the check confirms the cause as it is, and rules it out in another environment.
+/// True if the check confirms the cause in the environment of the failure, and rules it out in this one.
 fn is_removed(
-    other: AskedIn<'_, '_, '_>,
-    facts: &Facts<'_, '_>,
+    context: CheckContext<'_, '_, '_>,
     message: &Message,
     possible: &PossibleCause,
 ) -> bool {
-    let ask = |asked: AskedIn<'_, '_, '_>| asked.ask(possible, &message.captures);
-    ask(facts.as_failed()).is_some_and(|answer| answer.is)
-        && ask(other).is_some_and(|answer| !answer.is)
+    let failed = context.facts.failed_context();
+    let before = failed.check(possible, &message.captures);
+    before.is_some_and(|answer| answer.is_confirmed)
+        && context
+            .check(possible, &message.captures)
+            .is_some_and(|answer| !answer.is_confirmed)
 }
 
 /// The program's start with what cudarun would give to it; none if it had that, or if there is no such thing.
-fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
+fn start_as_planned<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     if facts.is_pinned {
         return None;
     }
@@ -247,42 +265,56 @@ fn planned<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
     })
 }
 
-/// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now.
-fn unset<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
+/// The program's start without `LD_LIBRARY_PATH`, where that is set; none if it would lack a file that it has now, or if
+/// the failed start was cudarun's.
+fn start_without_library_path<'h>(facts: &Facts<'_, 'h>) -> Option<LoaderStart<'h>> {
+    if facts.is_pinned {
+        return None;
+    }
     let mut env = facts.host.env.clone();
     env.non_empty(variables::LIBRARY_PATH)?;
     env.remove(variables::LIBRARY_PATH.as_ref());
-    let start = start(facts, &env);
-    let gets =
-        |prediction: &Prediction, name: &str| prediction.files.iter().any(|one| one.name == name);
-    let missed = start.prediction.missing.iter().map(|one| &one.name);
-    let mut names = missed.chain(facts.program.loads.iter().map(|load| &load.name));
-    let lacks =
-        names.any(|name| gets(&facts.failed.prediction, name) && !gets(&start.prediction, name));
-    (!lacks).then_some(start)
-}
-
-/// The program's start with the directory of the first copy before all others, and that directory.
-fn beside<'h>(facts: &Facts<'_, 'h>, cause: &Cause<'_>) -> Option<(LoaderStart<'h>, PathBuf)> {
-    let directory = cause.evidence.iter().find_map(|evidence| match evidence {
-        // Only cudarun may use its own store.
-        FindingEvidence::Installation(copy) if copy.origin != Origin::Fetched => {
-            Some(copy.directory.clone())
+    let start = start_in(facts, &env);
+    let missing = start.prediction.missing.iter();
+    let names = missing
+        .map(|missing| &missing.name)
+        .chain(facts.program.loads.iter().map(|load| &load.name));
+    for name in names {
+        if maps(&facts.failed.prediction, name) && !maps(&start.prediction, name) {
+            return None;
         }
-        _ => None,
-    })?;
-    let mut env = facts.host.env.clone();
-    let old = env
-        .get(variables::LIBRARY_PATH)
-        .map(library_path_elements)
-        .unwrap_or_default();
-    let all = std::iter::once(directory.as_os_str()).chain(old.iter().map(AsRef::as_ref));
-    let value = join_elements(all);
-    env.set(variables::LIBRARY_PATH, value);
-    Some((start(facts, &env), directory))
+    }
+    Some(start)
 }
 
-fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> LoaderStart<'h> {
+fn maps(prediction: &Prediction, name: &str) -> bool {
+    prediction.files.iter().any(|file| file.name == name)
+}
+
+/// The directory of the first copy that the cause shows and that the person may use. Only cudarun may use its own store.
+fn directory_of_copy(cause: &Cause<'_>) -> Option<PathBuf> {
+    for evidence in &cause.evidence {
+        if let FindingEvidence::Installation(copy) = evidence
+            && copy.origin != Origin::Fetched
+        {
+            return Some(copy.directory.clone());
+        }
+    }
+    None
+}
+
+fn start_with_directory<'h>(facts: &Facts<'_, 'h>, directory: &Path) -> LoaderStart<'h> {
+    let mut env = facts.host.env.clone();
+    let mut elements = vec![directory.into()];
+    if let Some(value) = env.get(variables::LIBRARY_PATH) {
+        elements.extend(library_path_elements(value));
+    }
+    let value = join_elements(elements.iter().map(AsRef::as_ref));
+    env.set(variables::LIBRARY_PATH, value);
+    start_in(facts, &env)
+}
+
+fn start_in<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> LoaderStart<'h> {
     let searcher = facts.failed.searcher.within(env, None);
     let prediction = predict::predict(&searcher, facts.program, facts.inventory);
     LoaderStart {
@@ -291,84 +323,85 @@ fn start<'h>(facts: &Facts<'_, 'h>, env: &Environment) -> LoaderStart<'h> {
     }
 }
 
-/// Returns the library that may have to be installed.
-fn lacking<'c>(cause: &'c Cause<'_>) -> Option<NamedLibrary<'c>> {
-    let is_of_library = matches!(
-        cause.fault,
+/// The library that may have to be installed.
+fn library_to_install<'c>(cause: &'c Cause<'_>) -> Option<NamedLibrary<'c>> {
+    match cause.fault {
         Fault::NotInstalled
-            | Fault::OtherMajor
-            | Fault::OlderFirst
-            | Fault::Incomplete
-            | Fault::Builtins
-            | Fault::Mixed
-    );
-    Some(NamedLibrary::named(
-        cause.subject.as_deref().filter(|_| is_of_library)?,
-    ))
+        | Fault::OtherMajor
+        | Fault::OlderFirst
+        | Fault::Incomplete
+        | Fault::Builtins
+        | Fault::Mixed => Some(NamedLibrary::new(cause.subject.as_deref()?)),
+        _ => None,
+    }
 }
 
-/// Returns the wheels that the program lacks, if the library is of one of them.
-fn to_fetch(facts: &Facts<'_, '_>, library: &NamedLibrary<'_>) -> Vec<MissingWheel> {
+/// The wheels that the program lacks, if the library is of one of them.
+fn wheels_to_fetch(facts: &Facts<'_, '_>, library: &NamedLibrary<'_>) -> Vec<MissingWheel> {
     let Some(family) = library.family() else {
         return Vec::new();
     };
-    let is_its = |wheel: &MissingWheel| family.is_wheel(&wheel.distribution);
-    match solve::lack(
+    let lack = solve::lack(
         &facts.decision.outcome,
         facts.inventory,
         facts.program,
         &facts.policy,
-    ) {
-        Lack::Wheels(wheels) if wheels.iter().any(is_its) => wheels,
+    );
+    match lack {
+        Lack::Wheels(wheels)
+            if wheels
+                .iter()
+                .any(|wheel| family.is_wheel(&wheel.distribution)) =>
+        {
+            wheels
+        }
         _ => Vec::new(),
     }
 }
 
-/// Returns the solver's hint: of the program's own requirements if they conflict, else of a requirement of the library that the
+/// The solver's hint: of the program's own requirements if they conflict, else of a requirement of the library that the
 /// message names.
-fn hint(facts: &Facts<'_, '_>, cause: &Cause<'_>, library: &NamedLibrary<'_>) -> Option<Hint> {
+fn solver_hint(
+    facts: &Facts<'_, '_>,
+    message: &Message,
+    library: &NamedLibrary<'_>,
+) -> Option<Hint> {
     let family = library.family()?;
     if let Outcome::Conflict(conflict) = &facts.decision.outcome {
-        let is_unmet = conflict
-            .unmet
-            .iter()
-            .any(|unmet| unmet.family == family.name);
-        return conflict.hint.clone().filter(|_| is_unmet);
+        let mut unmet = conflict.unmet.iter();
+        return if unmet.any(|unmet| unmet.family == family.name) {
+            conflict.hint.clone()
+        } else {
+            None
+        };
     }
-    let is_same = |name: &&str| {
-        NamedLibrary::named(name)
-            .family()
-            .is_some_and(|own| own.name == family.name)
-    };
-    let name = match library {
-        NamedLibrary::File { name, .. } => Some(*name),
-        _ => cause.message.captures.get(Capture::Soname).filter(is_same),
-    };
-    let want = match name {
-        Some(name) => {
-            let (stem, suffix) = names::split(name)?;
-            let own = if family.soname_is_version {
-                &family.main
-            } else {
-                stem
-            };
-            let suffix = if family.soname_is_version {
-                suffix.split('.').next()?
-            } else {
-                suffix
-            };
-            Want::Name(format!("{own}.so.{suffix}"))
-        }
-        _ => Want::AtLeast(libraries::version(
-            cause.message.captures.get(Capture::Wanted)?,
-            Some(family),
-        )?),
-    };
-    let by = Asker::person("the message", PathBuf::new(), None);
+    let want = message_want(&message.captures, library, family)?;
+    let asker = Asker::person("the message", PathBuf::new(), None);
     let mut program = facts.program.clone();
-    program.require([LibraryRequirement::of_person(&family.name, want, by)]);
+    program.require([LibraryRequirement::of_person(&family.name, want, asker)]);
     match solve::solve(facts.inventory, &program, &facts.policy) {
         Outcome::Conflict(conflict) => conflict.hint,
         _ => None,
     }
+}
+
+/// The name or the version of a library that a message asks for.
+fn message_want(captures: &Captures, library: &NamedLibrary<'_>, family: &Family) -> Option<Want> {
+    let name = match library {
+        NamedLibrary::File { name, .. } => Some(*name),
+        _ => captures.get(Capture::Soname).filter(|name| {
+            let own = NamedLibrary::new(name).family();
+            own.is_some_and(|own| own.name == family.name)
+        }),
+    };
+    let Some(name) = name else {
+        let version = parse_version(captures.get(Capture::Wanted)?, Some(family))?;
+        return Some(Want::AtLeast(version));
+    };
+    let (stem, suffix) = names::split(name)?;
+    if family.soname_is_version {
+        let number = suffix.split('.').next()?;
+        return Some(Want::Name(format!("{}.so.{number}", family.main)));
+    }
+    Some(Want::Name(format!("{stem}.so.{suffix}")))
 }

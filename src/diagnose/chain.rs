@@ -21,23 +21,18 @@ impl Chain {
     /// `messages` are in the order of the log.
     pub fn new(messages: Vec<Message>) -> Chain {
         let mut chain = Chain::default();
-        let (mut alone, mut clues) = (Vec::new(), Vec::new());
+        let (mut symptoms, mut clues) = (Vec::new(), Vec::new());
         for message in messages {
             match message.row.kind {
                 ErrorKind::Harmless => chain.harmless.push(message),
                 ErrorKind::Root => chain.leading.push(message),
-                ErrorKind::Symptom => alone.push(message),
+                ErrorKind::Symptom => symptoms.push(message),
                 ErrorKind::Clue => clues.push(message),
             }
         }
-        let follows = |symptom: &Message| {
-            let since = |root: &Message| symptom.first.checked_sub(root.last.min(symptom.first));
-            chain
-                .leading
-                .iter()
-                .any(|root| root.first <= symptom.first && since(root) <= Some(REACH))
-        };
-        let (following, alone): (Vec<_>, Vec<_>) = alone.into_iter().partition(follows);
+        let (following, alone): (Vec<_>, Vec<_>) = symptoms
+            .into_iter()
+            .partition(|symptom| chain.leading.iter().any(|root| follows(symptom, root)));
         chain.following = following;
         chain.leading.extend(alone);
         if chain.leading.is_empty() {
@@ -50,4 +45,8 @@ impl Chain {
     pub fn chosen(&self) -> Option<&Message> {
         self.leading.first()
     }
+}
+
+fn follows(symptom: &Message, root: &Message) -> bool {
+    root.first <= symptom.first && symptom.first.saturating_sub(root.last) <= REACH
 }

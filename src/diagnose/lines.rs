@@ -24,59 +24,64 @@ pub struct LogLine<'t> {
 /// Splits a log that is fed in pieces of any size.
 #[derive(Debug, Default)]
 pub struct LogLines {
-    ended: usize,
+    /// Of the lines that have ended.
+    count: usize,
+    /// The beginning of the line that has not ended.
     rest: Vec<u8>,
 }
 
 impl LogLines {
     pub fn feed(&mut self, mut bytes: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
         while let Some(end) = memchr(b'\n', bytes) {
+            self.count += 1;
             if self.rest.is_empty() {
-                line(self.ended + 1, &bytes[..end], each);
+                split_line(self.count, &bytes[..end], each);
             } else {
-                let mut whole = take(&mut self.rest);
-                whole.extend_from_slice(&bytes[..end]);
-                line(self.ended + 1, &whole, each);
-                whole.clear();
-                self.rest = whole;
+                self.rest.extend_from_slice(&bytes[..end]);
+                split_line(self.count, &self.rest, each);
+                self.rest.clear();
             }
-            self.ended += 1;
             bytes = &bytes[end + 1..];
         }
         for piece in bytes.chunks(LONGEST) {
             self.rest.extend_from_slice(piece);
             if self.rest.len() >= LONGEST {
-                let whole = take(&mut self.rest);
-                line(self.ended + 1, &whole, each);
-                self.rest = whole[whole.len() - OVERLAP..].to_vec();
+                split_line(self.count + 1, &self.rest, each);
+                self.rest.drain(..self.rest.len() - OVERLAP);
             }
         }
     }
 
     /// Counts the lines of a part of the log that is left out.
     pub fn pass_over(&mut self, bytes: &[u8]) {
-        self.ended += memchr_iter(b'\n', bytes).count();
+        self.count += memchr_iter(b'\n', bytes).count();
     }
 
     /// The last line may end without a line break.
     pub fn finish(&mut self, each: &mut impl FnMut(LogLine<'_>)) {
-        line(self.ended + 1, &take(&mut self.rest), each);
+        split_line(self.count + 1, &take(&mut self.rest), each);
     }
 }
 
-fn line(number: usize, raw: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
-    let mut from = 0;
-    while from < raw.len() {
-        let end = raw.len().min(from + LONGEST);
-        piece(number, &raw[from..end], each);
-        from = if end == raw.len() { end } else { end - OVERLAP };
+/// Cuts a long line.
+fn split_line(number: usize, line: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
+    let mut start = 0;
+    while start < line.len() {
+        let end = line.len().min(start + LONGEST);
+        split_piece(number, &line[start..end], each);
+        start = if end == line.len() {
+            end
+        } else {
+            end - OVERLAP
+        };
     }
 }
 
-fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
-    let mut text = Cow::Borrowed(raw);
-    if is_json(raw) {
-        text = Cow::Owned(unescape(raw));
+/// Splits where a program overwrites its line, and where a text in JSON has line breaks.
+fn split_piece(number: usize, piece: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
+    let mut text = Cow::Borrowed(piece);
+    if is_json(piece) {
+        text = Cow::Owned(unescape(piece));
     }
     if memchr3(b'\x1b', b'\r', b'\n', &text).is_none() {
         return each(LogLine {
@@ -84,16 +89,14 @@ fn piece(number: usize, raw: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
             text: &text,
         });
     }
-    // A part without a word may be the end of a text in JSON, or a bar.
-    let has_word = |part: &&[u8]| part.iter().any(u8::is_ascii_alphanumeric);
-    for part in text
-        .split(|byte| matches!(byte, b'\r' | b'\n'))
-        .filter(has_word)
-    {
-        each(LogLine {
-            number,
-            text: &strip_bytes(part).into_vec(),
-        });
+    for part in text.split(|byte| matches!(byte, b'\r' | b'\n')) {
+        // A part without a word may be the end of a text in JSON, or a bar.
+        if part.iter().any(u8::is_ascii_alphanumeric) {
+            each(LogLine {
+                number,
+                text: &strip_bytes(part).into_vec(),
+            });
+        }
     }
 }
 
@@ -106,18 +109,18 @@ fn is_json(text: &[u8]) -> bool {
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = memchr(b'\\', rest) {
-        out.extend_from_slice(&rest[..at]);
-        let (byte, length) = match rest.get(at + 1) {
+    while let Some(start) = memchr(b'\\', rest) {
+        out.extend_from_slice(&rest[..start]);
+        let (byte, length) = match rest.get(start + 1) {
             Some(b'n') => (b'\n', 2),
             Some(b'r') => (b'\r', 2),
             Some(b't') => (b'\t', 2),
-            Some(b'u') if rest[at..].starts_with(b"\\u001b") => (0x1b, 6),
+            Some(b'u') if rest[start..].starts_with(b"\\u001b") => (0x1b, 6),
             Some(other) => (*other, 2),
             None => (b'\\', 1),
         };
         out.push(byte);
-        rest = &rest[at + length..];
+        rest = &rest[start + length..];
     }
     out.extend_from_slice(rest);
     out

@@ -23,8 +23,8 @@ const MOST_OPEN: usize = 256;
 /// Different messages of one row, so that none can crowd out the others.
 const MOST_OF_ROW: usize = 32;
 /// Bytes of texts that are not read again when another process says them, and what each one takes besides.
-const MOST_KNOWN: usize = 4 << 20;
-const BESIDES: usize = 512;
+const MAX_CACHE_BYTES: usize = 4 << 20;
+const ENTRY_BYTES: usize = 512;
 
 /// The messages of a text, and what is known about it.
 #[derive(Debug)]
@@ -36,30 +36,31 @@ pub struct Log {
 }
 
 /// A line on which a message may begin, and the lines after it of the same process.
-struct Open {
+struct OpenMessage {
     number: usize,
     speaker: Vec<u8>,
     text: Vec<u8>,
-    more: usize,
+    more_lines: usize,
 }
 
 #[derive(Default)]
 pub struct LogReader {
     lines: LogLines,
-    open: VecDeque<Open>,
-    /// By the place of their row and by their facts.
+    open: VecDeque<OpenMessage>,
+    /// By the index of their row and by their facts.
     messages: BTreeMap<(usize, Captures), Message>,
-    of_row: BTreeMap<usize, usize>,
+    /// The number of messages of a row.
+    row_counts: BTreeMap<usize, usize>,
     /// Rows that have as many messages as they may. Only texts that were read before still count for them.
-    full: BTreeSet<usize>,
+    full_rows: BTreeSet<usize>,
     /// The matches of the last texts, and the memory that they take.
-    known: HashMap<Vec<u8>, Arc<[Match]>>,
-    known_bytes: usize,
+    cache: HashMap<Vec<u8>, Arc<[Match]>>,
+    cache_bytes: usize,
     paths: NamedPaths,
     taken: usize,
     left_out: u64,
-    /// The end of a text of unknown length, as far as it was read.
-    kept: VecDeque<Vec<u8>>,
+    /// The end of a text of unknown length, in pieces, as far as it was read.
+    tail: VecDeque<Vec<u8>>,
 }
 
 impl LogReader {
@@ -87,19 +88,21 @@ impl LogReader {
 
     /// Keeps a piece that may belong to the last `tail` bytes of the text.
     pub fn keep(&mut self, piece: &[u8], tail: usize) {
-        let is_full = |last: &Vec<u8>| last.len() + piece.len() > PIECE;
-        if self.kept.back().is_none_or(is_full) {
-            let mut next = Vec::new();
-            if self.kept.len() == tail / PIECE {
-                next = self.kept.pop_front().unwrap_or_default();
-                self.pass_over(&next);
-                next.clear();
-            }
-            next.reserve(PIECE);
-            self.kept.push_back(next);
+        if let Some(last) = self.tail.back_mut()
+            && last.len() + piece.len() <= PIECE
+        {
+            last.extend_from_slice(piece);
+            return;
         }
-        let last = self.kept.back_mut().expect("just added");
-        last.extend_from_slice(piece);
+        let mut next = Vec::new();
+        if self.tail.len() == tail / PIECE {
+            next = self.tail.pop_front().unwrap_or_default();
+            self.pass_over(&next);
+            next.clear();
+        }
+        next.reserve(PIECE);
+        next.extend_from_slice(piece);
+        self.tail.push_back(next);
     }
 
     /// Leaves out a piece in the middle, and counts its lines.
@@ -112,7 +115,7 @@ impl LogReader {
     }
 
     pub fn finish(mut self) -> Log {
-        for piece in take(&mut self.kept) {
+        for piece in take(&mut self.tail) {
             self.take(&piece);
         }
         Log {
@@ -123,7 +126,7 @@ impl LogReader {
         }
     }
 
-    /// Returns the messages in the order of their first lines, then of the rows.
+    /// In the order of their first lines, then of the rows.
     pub fn messages(mut self) -> Vec<Message> {
         self.pass_over(b"");
         for open in take(&mut self.open) {
@@ -135,14 +138,14 @@ impl LogReader {
     }
 
     fn line(&mut self, line: LogLine<'_>) {
-        let begins = Signatures::embedded().may_go_on(line.text);
-        if begins.is_none() && self.open.is_empty() {
+        let may_go_on = Signatures::embedded().may_go_on(line.text);
+        if may_go_on.is_none() && self.open.is_empty() {
             return;
         }
         let (speaker, text) = speaker_and_text(line.text);
         self.go_on(speaker, text);
-        let Some(goes_on) = begins else { return };
-        if !goes_on {
+        let Some(may_go_on) = may_go_on else { return };
+        if !may_go_on {
             return self.close(line.number, speaker, text);
         }
         if self.open.len() == MOST_OPEN
@@ -150,11 +153,11 @@ impl LogReader {
         {
             self.close_open(&oldest);
         }
-        self.open.push_back(Open {
+        self.open.push_back(OpenMessage {
             number: line.number,
             speaker: speaker.to_vec(),
             text: text.to_vec(),
-            more: 0,
+            more_lines: 0,
         });
     }
 
@@ -168,9 +171,9 @@ impl LogReader {
                 open.text.push(b'\n');
                 open.text
                     .extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
-                open.more += 1;
+                open.more_lines += 1;
             }
-            if open.more == MORE_LINES {
+            if open.more_lines == MORE_LINES {
                 self.close_open(&open);
             } else {
                 self.open.push_back(open);
@@ -178,7 +181,7 @@ impl LogReader {
         }
     }
 
-    fn close_open(&mut self, open: &Open) {
+    fn close_open(&mut self, open: &OpenMessage) {
         self.close(open.number, &open.speaker, &open.text);
     }
 
@@ -186,12 +189,12 @@ impl LogReader {
         for found in self.matches(text).iter() {
             let row = found.key.0;
             if !self.messages.contains_key(&found.key) {
-                let of_row = self.of_row.entry(row).or_default();
-                if *of_row == MOST_OF_ROW {
-                    self.full.insert(row);
+                let count = self.row_counts.entry(row).or_default();
+                if *count == MOST_OF_ROW {
+                    self.full_rows.insert(row);
                     continue;
                 }
-                *of_row += 1;
+                *count += 1;
             }
             let message = self.messages.entry(found.key.clone());
             message
@@ -201,21 +204,22 @@ impl LogReader {
     }
 
     fn matches(&mut self, text: &[u8]) -> Arc<[Match]> {
-        if let Some(known) = self.known.get(text) {
-            return known.clone();
+        if let Some(matches) = self.cache.get(text) {
+            return matches.clone();
         }
-        let mut matches = deciding(Signatures::embedded().matches(text, &self.full));
-        let before = matches.len();
-        matches.retain(|found| !self.full.contains(&found.key.0));
-        let is_whole = matches.len() == before;
+        let mut matches = deciding(Signatures::embedded().matches(text, &self.full_rows));
+        let count = matches.len();
+        matches.retain(|found| !self.full_rows.contains(&found.key.0));
+        let is_whole = matches.len() == count;
         let matches: Arc<[Match]> = matches.into();
         if is_whole {
-            self.known_bytes += text.len() + BESIDES;
-            if self.known_bytes > MOST_KNOWN {
-                self.known.clear();
-                self.known_bytes = text.len() + BESIDES;
+            let bytes = text.len() + ENTRY_BYTES;
+            self.cache_bytes += bytes;
+            if self.cache_bytes > MAX_CACHE_BYTES {
+                self.cache.clear();
+                self.cache_bytes = bytes;
             }
-            self.known.insert(text.to_vec(), Arc::clone(&matches));
+            self.cache.insert(text.to_vec(), Arc::clone(&matches));
         }
         matches
     }

@@ -45,22 +45,22 @@ pub struct Message {
 /// A row comes before the more general ones: where two matches overlap, the first one counts. A root, or a harmless
 /// message, decides its line. A symptom does not, since its cause may follow.
 pub(super) fn deciding(matches: Vec<Match>) -> Vec<Match> {
-    let mut taken: Vec<Match> = Vec::new();
+    let mut deciding: Vec<Match> = Vec::new();
     for found in matches {
         let Range { start, end } = found.range;
-        if taken
+        if deciding
             .iter()
             .any(|other| other.range.start < end && start < other.range.end)
         {
             continue;
         }
-        let decides = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
-        taken.push(found);
-        if decides {
+        let is_last = matches!(found.row.kind, ErrorKind::Root | ErrorKind::Harmless);
+        deciding.push(found);
+        if is_last {
             break;
         }
     }
-    taken
+    deciding
 }
 
 impl Message {
@@ -93,9 +93,10 @@ impl Message {
 
 /// A match, and the rest of the word at its end.
 fn whole_words<'t>(text: &'t [u8], range: &Range<usize>) -> &'t [u8] {
-    let is_of_word = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_.'\"`)".contains(byte);
-    let rest = text[range.end..].iter().take_while(is_of_word).count();
-    &text[range.start..range.end + rest]
+    let rest = text[range.end..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_.'\"`)".contains(byte));
+    &text[range.start..range.end + rest.count()]
 }
 
 /// The lines of a message as one line, escaped, without what may be a secret.

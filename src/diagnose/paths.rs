@@ -30,18 +30,20 @@ pub struct NamedPaths {
 
 impl NamedPaths {
     pub fn feed(&mut self, text: &[u8]) {
-        for found in PATHS.captures_iter(text) {
-            let text = |name| {
-                found
-                    .name(name)
-                    .map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
-            };
+        for captures in PATHS.captures_iter(text) {
             if self.sites.len() + self.objects.len() + self.modules.len() >= MOST {
                 return;
             }
-            self.sites.extend(text("site").map(PathBuf::from));
-            self.modules.extend(text("module"));
-            self.objects.extend(text("object").map(PathBuf::from));
+            self.sites
+                .extend(group(&captures, "site").map(PathBuf::from));
+            self.modules.extend(group(&captures, "module"));
+            self.objects
+                .extend(group(&captures, "object").map(PathBuf::from));
         }
     }
+}
+
+fn group(captures: &regex::bytes::Captures<'_>, name: &str) -> Option<String> {
+    let bytes = captures.name(name)?.as_bytes();
+    Some(String::from_utf8_lossy(bytes).into_owned())
 }

@@ -23,30 +23,44 @@ pub enum ProgramEnd<'m> {
 impl ProgramEnd<'_> {
     /// Judges the end of a program by its messages. `is_without_gpu` is about the machine.
     pub fn of(chain: &Chain, status: ExitStatus, is_without_gpu: bool) -> ProgramEnd<'_> {
-        let is_clue = |message: &&Message| message.row.kind == ErrorKind::Clue;
-        let leading: Vec<&Message> = chain
-            .leading
-            .iter()
-            .filter(|message| !is_clue(message))
-            .collect();
-        let misses_gpu = |message: &&&Message| {
-            let mut causes = message.row.cause.iter().map(|possible| possible.cause);
-            causes.any(|cause| matches!(cause, Fault::NoDriver | Fault::NoGpu | Fault::NoSuchGpu))
-        };
+        let mut without_gpu = None;
+        for message in &chain.leading {
+            match message.row.kind {
+                ErrorKind::Clue => continue,
+                ErrorKind::Root => return ProgramEnd::Failure,
+                _ if !status.success() => return ProgramEnd::Failure,
+                _ => {}
+            }
+            if without_gpu.is_none() && may_miss_gpu(message) {
+                without_gpu = Some(message);
+            }
+        }
+        if let Some(message) = without_gpu {
+            return if is_without_gpu {
+                ProgramEnd::OnTheCpu(message)
+            } else {
+                ProgramEnd::Failure
+            };
+        }
         // An end that a person asked for needs no explanation.
         let signal = status.signal().or(status.code().map(|code| code - 128));
-        let is_ended =
+        let is_by_person =
             signal.is_some_and(|signal| [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal));
-        let has_root = leading
-            .iter()
-            .any(|message| message.row.kind == ErrorKind::Root);
-        match leading.iter().find(misses_gpu) {
-            _ if has_root || !status.success() && !leading.is_empty() => ProgramEnd::Failure,
-            Some(message) if is_without_gpu => ProgramEnd::OnTheCpu(message),
-            Some(_) => ProgramEnd::Failure,
-            None if status.success() || is_ended => ProgramEnd::Nothing,
-            None if !chain.leading.is_empty() => ProgramEnd::Clue,
-            None => ProgramEnd::Unknown,
+        if status.success() || is_by_person {
+            ProgramEnd::Nothing
+        } else if chain.leading.is_empty() {
+            ProgramEnd::Unknown
+        } else {
+            ProgramEnd::Clue
         }
     }
+}
+
+fn may_miss_gpu(message: &Message) -> bool {
+    message.row.cause.iter().any(|possible| {
+        matches!(
+            possible.cause,
+            Fault::NoDriver | Fault::NoGpu | Fault::NoSuchGpu
+        )
+    })
 }

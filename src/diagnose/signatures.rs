@@ -36,7 +36,8 @@ impl Captures {
 }
 
 struct Pattern {
-    order: usize,
+    /// The index of its row.
+    row: usize,
     source: &'static str,
     /// True if a message may go on in the next lines.
     goes_on: bool,
@@ -47,7 +48,7 @@ struct Pattern {
 /// A place in a text that a row matches.
 pub struct Match {
     pub row: &'static ErrorRow,
-    /// The place of the row in the table, and the facts.
+    /// The index of the row in the table, and the facts.
     pub key: (usize, Captures),
     pub range: Range<usize>,
 }
@@ -56,9 +57,10 @@ pub struct Match {
 pub struct Signatures {
     rows: &'static [ErrorRow],
     patterns: Vec<Pattern>,
-    /// Finds the lines on which a message can begin, and by `of_literal` the patterns that it can have.
+    /// Finds the lines on which a message can begin.
     literals: AhoCorasick,
-    of_literal: Vec<Vec<usize>>,
+    /// The indexes of the patterns that have a literal.
+    patterns_of_literal: Vec<Vec<usize>>,
 }
 
 impl Signatures {
@@ -70,27 +72,26 @@ impl Signatures {
 
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
         let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
-        for (order, row) in rows.iter().enumerate() {
-            for (source, own) in row.regex.iter().zip(&row.literals) {
-                for literal in own {
+        for (index, row) in rows.iter().enumerate() {
+            for (source, own_literals) in row.regex.iter().zip(&row.literals) {
+                for literal in own_literals {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
-                let goes_on = source.contains(r"\s");
                 patterns.push(Pattern {
-                    order,
+                    row: index,
                     source,
-                    goes_on,
+                    goes_on: source.contains(r"\s"),
                     compiled: OnceLock::new(),
                 });
             }
         }
-        let (literals, of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
+        let (literals, patterns_of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
         let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
         Ok(Signatures {
             rows,
             patterns,
             literals,
-            of_literal,
+            patterns_of_literal,
         })
     }
 
@@ -98,9 +99,9 @@ impl Signatures {
     fn candidates(&self, line: &[u8]) -> Vec<usize> {
         let mut candidates = Vec::new();
         for found in self.literals.find_overlapping_iter(line) {
-            for index in &self.of_literal[found.pattern().as_usize()] {
-                if let Err(place) = candidates.binary_search(index) {
-                    candidates.insert(place, *index);
+            for index in &self.patterns_of_literal[found.pattern().as_usize()] {
+                if let Err(position) = candidates.binary_search(index) {
+                    candidates.insert(position, *index);
                 }
             }
         }
@@ -110,29 +111,34 @@ impl Signatures {
     /// None if no message can begin on this line; true if one may go on in the next lines.
     pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
         let candidates = self.candidates(line);
-        (!candidates.is_empty())
-            .then(|| candidates.iter().any(|index| self.patterns[*index].goes_on))
+        if candidates.is_empty() {
+            return None;
+        }
+        Some(candidates.iter().any(|index| self.patterns[*index].goes_on))
     }
 
     /// The matches that begin in the first line of a text, in the order of the rows, one a row. Those of rows that are
     /// `full` come without captures, which are most of the work.
     pub fn matches(&self, text: &[u8], full: &BTreeSet<usize>) -> Vec<Match> {
         let line = &text[..memchr(b'\n', text).unwrap_or(text.len())];
-        let mut found: Vec<Match> = Vec::new();
+        let mut matches: Vec<Match> = Vec::new();
         for index in self.candidates(line) {
             let pattern = &self.patterns[index];
-            if found.last().is_none_or(|last| last.key.0 != pattern.order)
-                && let Some((captures, range)) = pattern.find(
-                    if pattern.goes_on { text } else { line },
-                    full.contains(&pattern.order),
-                )
+            if matches.last().is_some_and(|last| last.key.0 == pattern.row) {
+                continue;
+            }
+            let text = if pattern.goes_on { text } else { line };
+            if let Some((captures, range)) = pattern.find(text, full.contains(&pattern.row))
                 && range.start <= line.len()
             {
-                let (row, key) = (&self.rows[pattern.order], (pattern.order, captures));
-                found.push(Match { row, key, range });
+                matches.push(Match {
+                    row: &self.rows[pattern.row],
+                    key: (pattern.row, captures),
+                    range,
+                });
             }
         }
-        found
+        matches
     }
 }
 
@@ -147,28 +153,33 @@ impl Pattern {
         if only_range {
             return Some((Captures::default(), regex.find(text)?.range()));
         }
-        let captures = regex.is_match(text).then(|| regex.captures(text))??;
-        let named = groups.iter().filter_map(|(group, capture)| {
-            let bytes = captures.get(*group)?.as_bytes();
-            let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
-            Some((*capture, String::from_utf8_lossy(bytes).into_owned()))
-        });
-        Some((Captures(named.collect()), captures.get_match().range()))
+        // To ask first is faster, since most texts do not match.
+        if !regex.is_match(text) {
+            return None;
+        }
+        let found = regex.captures(text)?;
+        let mut captures = Captures::default();
+        for (group, capture) in groups {
+            if let Some(group) = found.get(*group) {
+                let bytes = group.as_bytes();
+                let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
+                let text = String::from_utf8_lossy(bytes).into_owned();
+                captures.0.insert(*capture, text);
+            }
+        }
+        Some((captures, found.get_match().range()))
     }
 }
 
 /// The captures of a regex. A name may end in digits, so that two branches can have it: `soname` and `soname2`.
 pub fn groups_of(regex: &Regex) -> Result<Vec<(usize, Capture)>, String> {
-    let named = regex
-        .capture_names()
-        .enumerate()
-        .filter_map(|(group, name)| Some((group, name?)));
-    let typed = named.map(|(group, name)| {
-        let name = name.trim_end_matches(|character: char| character.is_ascii_digit());
-        let capture = Capture::deserialize(StrDeserializer::<Error>::new(name));
-        capture
-            .map(|capture| (group, capture))
-            .map_err(|error| error.to_string())
-    });
-    typed.collect()
+    let mut groups = Vec::new();
+    for (group, name) in regex.capture_names().enumerate() {
+        if let Some(name) = name {
+            let name = name.trim_end_matches(|character: char| character.is_ascii_digit());
+            let capture = Capture::deserialize(StrDeserializer::<Error>::new(name));
+            groups.push((group, capture.map_err(|error| error.to_string())?));
+        }
+    }
+    Ok(groups)
 }

@@ -1,11 +1,11 @@
 //! The cache: its directory, its size, and the directories that are refused for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, FindingEvidence};
 use crate::catalog::Fault;
 use crate::host::Host;
-use crate::storage::{UnusablePlace, examined_candidates};
+use crate::storage::examined_candidates;
 use crate::text::{show, size};
 
 /// In bytes: a view and a start take a few thousand, the audit module fifty thousand.
@@ -20,64 +20,53 @@ pub struct CacheUse {
     pub bytes: u64,
 }
 
-pub(super) fn look(host: &Host) -> (CacheUse, Vec<Finding>) {
-    let places = examined_candidates(host);
-    let refused = |(path, why): &(PathBuf, Result<(), UnusablePlace>)| {
-        let why = why.as_ref().err()?.clone();
-        Some(FindingEvidence::Place {
-            path: path.clone(),
-            why,
-        })
-    };
-    let refused: Vec<FindingEvidence> = places.iter().map_while(refused).collect();
-    let used = places
-        .iter()
-        .find(|(_, why)| why.is_ok())
-        .map(|(path, _)| path.clone());
-    let Some(used) = used else {
-        return (
-            CacheUse::default(),
-            vec![Finding::new(Fault::NoCache, refused)],
-        );
-    };
-    let mut findings = Vec::new();
-    if !refused.is_empty() {
-        findings.push(Finding::new(Fault::CacheRefused, refused).with("used", show(&used)));
+pub(super) fn examine(host: &Host, findings: &mut Vec<Finding>) -> CacheUse {
+    let mut refused = Vec::new();
+    let mut usable = None;
+    for (path, fitness) in examined_candidates(host) {
+        match fitness {
+            Ok(()) => {
+                usable = Some(path);
+                break;
+            }
+            Err(why) => refused.push(FindingEvidence::Place { path, why }),
+        }
     }
-    if let Some(room) = host.room(&used) {
-        let evidence = || vec![FindingEvidence::file(&used, "")];
+    let Some(directory) = usable else {
+        findings.push(Finding::new(Fault::NoCache, refused));
+        return CacheUse::default();
+    };
+    if !refused.is_empty() {
+        let finding = Finding::new(Fault::CacheRefused, refused);
+        findings.push(finding.with("used", show(&directory)));
+    }
+    if let Some(room) = host.room(&directory) {
+        let evidence = vec![FindingEvidence::file(&directory, "")];
         if room.free < ENOUGH || room.free_files == 0 {
-            let full = Finding::new(Fault::CacheFull, evidence());
-            findings.push(full.with("free", size(room.free)));
+            let finding = Finding::new(Fault::CacheFull, evidence.clone());
+            findings.push(finding.with("free", size(room.free)));
         }
         if room.is_noexec {
-            findings.push(Finding::new(Fault::CacheNoexec, evidence()));
+            findings.push(Finding::new(Fault::CacheNoexec, evidence));
         }
     }
-    (kept(host, used), findings)
+    let mut bytes = 0;
+    if host.is_directory(&directory) {
+        for path in host.walk(&directory, &|_| false) {
+            bytes += host.lstat(&path).map_or(0, |stat| stat.size);
+        }
+    }
+    CacheUse {
+        starts: count(host, &directory.join("starts")),
+        views: count(host, &directory.join("views")),
+        bytes,
+        directory: Some(directory),
+    }
 }
 
-fn kept(host: &Host, directory: PathBuf) -> CacheUse {
-    let count = |below: &str| {
-        let entries = host.list(&directory.join(below)).unwrap_or_default();
-        // A name that begins with a dot is an unfinished entry.
-        entries
-            .iter()
-            .filter(|entry| !entry.name.to_string_lossy().starts_with('.'))
-            .count()
-    };
-    let (starts, views) = (count("starts"), count("views"));
-    let size = |path: &PathBuf| host.lstat(path).map_or(0, |stat| stat.size);
-    let files = if host.is_directory(&directory) {
-        host.walk(&directory, &|_| false)
-    } else {
-        Vec::new()
-    };
-    let bytes = files.iter().map(size).sum();
-    CacheUse {
-        directory: Some(directory),
-        starts,
-        views,
-        bytes,
-    }
+fn count(host: &Host, directory: &Path) -> usize {
+    let mut entries = host.list(directory).unwrap_or_default();
+    // A name that begins with a dot is an unfinished entry.
+    entries.retain(|entry| !entry.name.to_string_lossy().starts_with('.'));
+    entries.len()
 }

@@ -36,24 +36,26 @@ pub(super) fn findings(subject: &DoctorSubject<'_>, surroundings: MachineKind) -
 
 /// The installations of libcuda that can belong to a kernel's driver.
 pub(super) fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
-    let is_real = |installation: &&Installation| {
-        !matches!(installation.origin, Origin::Compat | Origin::Stub)
-    };
-    inventory
-        .installations
-        .iter()
-        .filter(|installation| installation.family == "driver")
-        .filter(is_real)
+    inventory.installations.iter().filter(|installation| {
+        installation.family == "driver"
+            && !matches!(installation.origin, Origin::Compat | Origin::Stub)
+    })
 }
 
+/// True for a libcuda of another version than the kernel's part.
 fn is_other(installation: &Installation) -> bool {
-    let says_so = |problem: &Problem| {
+    installation.problems.iter().any(|problem| {
         matches!(
             problem,
             Problem::NotTheKernelsDriver { .. } | Problem::CompatOlderThanKernel { .. }
         )
-    };
-    installation.problems.iter().any(says_so)
+    })
+}
+
+fn add_installations(evidence: &mut Vec<FindingEvidence>, installations: &[&Installation]) {
+    for installation in installations {
+        evidence.push(FindingEvidence::installation(installation));
+    }
 }
 
 fn of_kernel(
@@ -62,52 +64,35 @@ fn of_kernel(
     real: &[&Installation],
     surroundings: MachineKind,
 ) -> Vec<Finding> {
-    let says = FindingEvidence::file(&kernel.from, kernel.version.to_string());
+    let mut evidence = vec![FindingEvidence::file(
+        &kernel.from,
+        kernel.version.to_string(),
+    )];
     let Some(first) = real.first() else {
-        let lacking = Finding::new(Fault::NoLibcuda, vec![says]);
-        return vec![lacking.other_cure(surroundings.is_container)];
+        let finding = Finding::new(Fault::NoLibcuda, evidence);
+        return vec![finding.other_cure(surroundings.is_container)];
     };
-    let right = real.iter().find(|installation| !is_other(installation));
-    let is_given =
-        |installation: &&Installation| installation.family == "driver" && installation.loader_gives;
-    let given = inventory.installations.iter().find(is_given);
-    match (right, given) {
-        (None, _) => {
-            let installed = first.version.unwrap_or_default();
-            let mut evidence = vec![says];
-            evidence.extend(
-                real.iter()
-                    .map(|installation| FindingEvidence::installation(installation)),
-            );
-            let mismatch = Finding::new(Fault::DriverMismatch, evidence);
-            vec![
-                mismatch
-                    .with("installed", installed)
-                    .with("kernel", kernel.version),
-            ]
-        }
-        // The environment's section reports a libcuda from LD_LIBRARY_PATH.
-        (Some(right), Some(given)) if is_other(given) && !inventory.is_on_path(given) => {
-            let evidence = vec![
-                says,
-                FindingEvidence::installation(given),
-                FindingEvidence::installation(right),
-            ];
-            let shadowed = Finding::new(Fault::LibcudaShadowed, evidence);
-            vec![
-                shadowed
-                    .with("given", version(given.version))
-                    .with("kernel", kernel.version),
-            ]
-        }
-        (Some(right), None) => {
-            vec![Finding::new(
-                Fault::LibcudaNotFound,
-                vec![FindingEvidence::installation(right)],
-            )]
-        }
-        _ => Vec::new(),
+    let Some(right) = real.iter().find(|installation| !is_other(installation)) else {
+        add_installations(&mut evidence, real);
+        let finding = Finding::new(Fault::DriverMismatch, evidence)
+            .with("installed", first.version.unwrap_or_default());
+        return vec![finding.with("kernel", kernel.version)];
+    };
+    let mut installations = inventory.installations.iter();
+    let loader_choice = installations
+        .find(|installation| installation.family == "driver" && installation.loader_gives);
+    let Some(loader_choice) = loader_choice else {
+        let evidence = vec![FindingEvidence::installation(right)];
+        return vec![Finding::new(Fault::LibcudaNotFound, evidence)];
+    };
+    // The environment's section reports a libcuda from LD_LIBRARY_PATH.
+    if !is_other(loader_choice) || inventory.is_on_path(loader_choice) {
+        return Vec::new();
     }
+    add_installations(&mut evidence, &[loader_choice, right]);
+    let finding = Finding::new(Fault::LibcudaShadowed, evidence)
+        .with("given", version(loader_choice.version));
+    vec![finding.with("kernel", kernel.version)]
 }
 
 /// A card is present, but no NVIDIA driver runs it.
@@ -122,10 +107,7 @@ fn not_loaded(subject: &DoctorSubject<'_>, real: &[&Installation], cards: &[Card
     if real.is_empty() {
         return Finding::new(Fault::NoDriver, evidence);
     }
-    evidence.extend(
-        real.iter()
-            .map(|installation| FindingEvidence::installation(installation)),
-    );
+    add_installations(&mut evidence, real);
     let release = host
         .read_text(Path::new(OS_RELEASE))
         .unwrap_or_default()
@@ -145,29 +127,23 @@ fn not_loaded(subject: &DoctorSubject<'_>, real: &[&Installation], cards: &[Card
 
 /// In WSL, Windows runs the driver and provides its libraries.
 fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
-    let is_windows = |installation: &Installation| {
-        installation
-            .directories()
-            .any(|directory| directory.starts_with(WSL))
+    let Some(of_windows) = real.iter().find(|installation| is_of_windows(installation)) else {
+        let evidence = vec![FindingEvidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
+        return vec![Finding::new(Fault::NoLibcuda, evidence)];
     };
-    let given = real.iter().find(|installation| installation.loader_gives);
-    match (
-        real.iter().find(|installation| is_windows(installation)),
-        given,
-    ) {
-        (None, _) => {
-            let evidence = vec![FindingEvidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
-            vec![Finding::new(Fault::NoLibcuda, evidence)]
-        }
-        (Some(windows), Some(given)) if !is_windows(given) => {
-            vec![Finding::new(
-                Fault::WslLinuxDriver,
-                vec![
-                    FindingEvidence::installation(given),
-                    FindingEvidence::installation(windows),
-                ],
-            )]
-        }
-        _ => Vec::new(),
+    let Some(loader_choice) = real.iter().find(|installation| installation.loader_gives) else {
+        return Vec::new();
+    };
+    if is_of_windows(loader_choice) {
+        return Vec::new();
     }
+    let mut evidence = Vec::new();
+    add_installations(&mut evidence, &[loader_choice, of_windows]);
+    vec![Finding::new(Fault::WslLinuxDriver, evidence)]
+}
+
+fn is_of_windows(installation: &Installation) -> bool {
+    installation
+        .directories()
+        .any(|directory| directory.starts_with(WSL))
 }

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::finding::FindingEvidence;
 use super::startup::{StartupLine, StartupLines};
-use super::subject::{DoctorSubject, held};
+use super::subject::{DoctorSubject, installations_in};
 use crate::solve::Summary;
 use crate::variables;
 
@@ -26,46 +27,46 @@ pub struct JudgedElement {
 
 pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec<JudgedElement> {
     let inventory = subject.inventory;
-    let holds = |directory: &Path| {
-        held(inventory, directory)
-            .map(Summary::of)
-            .collect::<Vec<_>>()
-    };
-    let path = inventory
-        .search
-        .library_path
-        .iter()
-        .zip(1..)
-        .map(|(element, position)| JudgedElement {
+    let mut elements = Vec::new();
+    for (element, position) in inventory.search.library_path.iter().zip(1..) {
+        let mut holds = Vec::new();
+        if let Some(directory) = &element.directory {
+            holds.extend(installations_in(inventory, directory).map(Summary::of));
+        }
+        elements.push(JudgedElement {
             variable: variables::LIBRARY_PATH,
             position,
             text: element.text.clone(),
             leads_to: element.directory.clone(),
-            holds: element.directory.as_deref().map(holds).unwrap_or_default(),
+            holds,
             family: None,
             set_by: lines.that_name(variables::LIBRARY_PATH, &element.text),
         });
-    let preload = inventory
-        .search
-        .preload
-        .iter()
-        .zip(1..)
-        .map(|(element, position)| {
-            let file = subject.host.absolute(Path::new(&element.text));
-            JudgedElement {
-                variable: variables::PRELOAD,
-                position,
-                text: element.text.clone(),
-                leads_to: subject.host.is_file(&file).then_some(file),
-                holds: Vec::new(),
-                family: element.family.clone(),
-                set_by: lines.that_name(variables::PRELOAD, &element.text),
-            }
+    }
+    for (element, position) in inventory.search.preload.iter().zip(1..) {
+        let file = subject.host.absolute(Path::new(&element.text));
+        elements.push(JudgedElement {
+            variable: variables::PRELOAD,
+            position,
+            text: element.text.clone(),
+            leads_to: subject.host.is_file(&file).then_some(file),
+            holds: Vec::new(),
+            family: element.family.clone(),
+            set_by: lines.that_name(variables::PRELOAD, &element.text),
         });
-    path.chain(preload).collect()
+    }
+    elements
 }
 
 impl JudgedElement {
+    pub fn evidence(&self) -> FindingEvidence {
+        FindingEvidence::Element {
+            variable: self.variable,
+            position: self.position,
+            text: self.text.clone(),
+        }
+    }
+
     pub(super) fn is_path(&self) -> bool {
         self.variable == variables::LIBRARY_PATH
     }

@@ -1,12 +1,11 @@
 //! Effects of the environment on the loader's search.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::elements::JudgedElement;
 use super::finding::{Finding, FindingEvidence};
 use super::startup::{StartupLine, StartupLines};
-use super::subject::{DoctorSubject, held, named, version};
+use super::subject::{DoctorSubject, installations_in, named, version};
 use crate::catalog::{Fault, display_name};
 use crate::environment::audit_elements;
 use crate::inventory::{Installation, Inventory, Origin, Problem};
@@ -15,21 +14,21 @@ use crate::solve::Summary;
 use crate::text::{show, shown};
 use crate::variables;
 
+const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The variables that cudarun sets for the programs that it starts.
 const OF_OURS: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
 
 pub(super) fn findings(subject: &DoctorSubject<'_>, elements: &[JudgedElement]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, element) in elements.iter().enumerate() {
-        let found = if element.is_path() {
-            of_path(subject, &elements[..index], element)
+        if element.is_path() {
+            findings.extend(of_path(subject, &elements[..index], element));
         } else {
-            of_preload(element)
-        };
-        findings.extend(found);
+            findings.extend(of_preload(element));
+        }
     }
     findings.extend(mixed(subject.inventory, elements));
-    findings.extend(others(subject));
+    findings.extend(of_variables(subject));
     findings
 }
 
@@ -38,189 +37,193 @@ pub(super) fn following(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Ve
     let Some(module) = subject.followed_by.filter(|_| !subject.host.is_rerooted()) else {
         return Vec::new();
     };
-    let set_by = lines.following.iter().map(StartupLine::evidence);
-    let evidence = std::iter::once(FindingEvidence::variable(
+    let mut evidence = vec![FindingEvidence::variable(
         variables::AUDIT,
         module.as_os_str(),
-    ));
-    let evidence: Vec<FindingEvidence> = evidence.chain(set_by).collect();
-    let bytes = subject.host.read(module);
-    let lacks = match &bytes {
+    )];
+    evidence.extend(lines.following.iter().map(StartupLine::evidence));
+    let missing = match subject.host.read(module) {
         Err(_) => Some(module.to_owned()),
-        Ok(bytes) => audit_module::binary_of(bytes).filter(|own| !subject.host.is_executable(own)),
+        Ok(bytes) => {
+            audit_module::binary_of(&bytes).filter(|binary| !subject.host.is_executable(binary))
+        }
     };
-    vec![match lacks {
-        Some(lacks) => Finding::new(Fault::FollowBroken, evidence).with("lacks", show(&lacks)),
+    vec![match missing {
+        Some(path) => Finding::new(Fault::FollowBroken, evidence).with("lacks", show(&path)),
         None => Finding::new(Fault::Followed, evidence),
     }]
 }
 
 /// The element, and the lines that set it.
-fn evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
-    let JudgedElement {
-        variable,
-        position,
-        text,
-        ..
-    } = element;
-    let own = FindingEvidence::Element {
-        variable,
-        position: *position,
-        text: text.clone(),
-    };
-    std::iter::once(own)
-        .chain(element.set_by.iter().map(StartupLine::evidence))
-        .collect()
+fn element_evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
+    let mut evidence = vec![element.evidence()];
+    evidence.extend(element.set_by.iter().map(StartupLine::evidence));
+    evidence
+}
+
+fn of_element(fault: Fault, element: &JudgedElement) -> Finding {
+    Finding::new(fault, element_evidence(element))
 }
 
 fn of_path(
     subject: &DoctorSubject<'_>,
-    before: &[JudgedElement],
+    earlier: &[JudgedElement],
     element: &JudgedElement,
 ) -> Vec<Finding> {
-    let new = |fault| Finding::new(fault, evidence(element));
     if element.text.is_empty() {
-        return vec![new(Fault::PathEmpty).with("directory", show(&subject.host.cwd))];
+        let finding = of_element(Fault::PathEmpty, element);
+        return vec![finding.with("directory", show(&subject.host.cwd))];
     }
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     if element.is_relative() {
-        found.push(new(Fault::PathRelative).with("variable", element.variable));
+        let finding = of_element(Fault::PathRelative, element);
+        findings.push(finding.with("variable", element.variable));
     }
     let Some(directory) = &element.leads_to else {
         if !element.has_token() {
-            found.push(new(Fault::PathMissing).with("variable", element.variable));
+            let finding = of_element(Fault::PathMissing, element);
+            findings.push(finding.with("variable", element.variable));
         }
-        return found;
+        return findings;
     };
-    if subject
-        .views
-        .iter()
-        .any(|views| directory.parent() == Some(views))
-    {
-        return vec![new(Fault::PathOwnView)];
+    let mut views = subject.views.iter();
+    if views.any(|views| directory.parent() == Some(views)) {
+        return vec![of_element(Fault::PathOwnView, element)];
     }
-    if before
+    if earlier
         .iter()
         .any(|other| other.leads_to.as_ref() == Some(directory))
     {
         // The first element reports its libraries.
-        found.push(new(Fault::PathDuplicate));
-        return found;
+        findings.push(of_element(Fault::PathDuplicate, element));
+        return findings;
     }
-    let drivers =
-        held(subject.inventory, directory).filter(|installation| installation.family == "driver");
-    for installation in drivers {
+    for installation in installations_in(subject.inventory, directory) {
+        if installation.family != "driver" {
+            continue;
+        }
         // It breaks programs only if the loader finds it by default.
         let is_unused = !installation.loader_gives;
         if installation.origin == Origin::Stub {
-            found.push(new(Fault::PathStubs).milder(is_unused));
+            findings.push(of_element(Fault::PathStubs, element).milder(is_unused));
             continue;
         }
-        let kernel = installation
-            .problems
-            .iter()
-            .find_map(|problem| match problem {
-                Problem::NotTheKernelsDriver { kernel }
-                | Problem::CompatOlderThanKernel { kernel } => Some(*kernel),
-                _ => None,
-            });
-        if let Some(kernel) = kernel {
-            let other = new(Fault::PathOtherDriver).milder(is_unused);
-            found.push(
-                other
-                    .with("version", version(installation.version))
-                    .with("kernel", kernel),
-            );
+        for problem in &installation.problems {
+            if let Problem::NotTheKernelsDriver { kernel }
+            | Problem::CompatOlderThanKernel { kernel } = problem
+            {
+                let finding = of_element(Fault::PathOtherDriver, element).milder(is_unused);
+                let finding = finding.with("version", version(installation.version));
+                findings.push(finding.with("kernel", kernel));
+                break;
+            }
         }
     }
-    found
+    findings
 }
 
 fn of_preload(element: &JudgedElement) -> Vec<Finding> {
-    let new = |fault| Finding::new(fault, evidence(element));
-    let mut found = Vec::new();
+    let mut findings = Vec::new();
     if element.leads_to.is_none() && !element.is_bare_name() && !element.has_token() {
-        found.push(new(Fault::PreloadMissing));
+        findings.push(of_element(Fault::PreloadMissing, element));
     }
     if element.is_relative() && !element.is_bare_name() {
-        found.push(new(Fault::PathRelative).with("variable", element.variable));
+        let finding = of_element(Fault::PathRelative, element);
+        findings.push(finding.with("variable", element.variable));
     }
     if let Some(family) = &element.family {
-        found.push(new(Fault::PreloadLibrary).with("of", display_name(family)));
+        let finding = of_element(Fault::PreloadLibrary, element);
+        findings.push(finding.with("of", display_name(family)));
     }
-    found
+    findings
 }
 
 /// Families of which the search path has two versions of one SONAME: the one that the loader takes, and the files that
 /// come from the other one because the first lacks them.
 fn mixed(inventory: &Inventory, elements: &[JudgedElement]) -> Vec<Finding> {
+    let directories = searched_directories(inventory, elements);
+    let mut findings = Vec::new();
+    for (index, (directory, element)) in directories.iter().enumerate() {
+        // Default paths alone are not the fault of the environment.
+        let Some(element) = element else { break };
+        for first in installations_in(inventory, directory) {
+            if first.family == "driver" || first.origin == Origin::Stub {
+                continue;
+            }
+            let is_taken = directories[..index].iter().all(|(earlier, _)| {
+                !installations_in(inventory, earlier)
+                    .any(|installation| is_rival(installation, first))
+            });
+            if is_taken {
+                let later = &directories[index + 1..];
+                findings.extend(mixed_with_later(inventory, element, first, later));
+            }
+        }
+    }
+    findings
+}
+
+/// The directories of `LD_LIBRARY_PATH`, with their elements, then those of the installations on default paths. None
+/// without the former.
+fn searched_directories<'e>(
+    inventory: &Inventory,
+    elements: &'e [JudgedElement],
+) -> Vec<(PathBuf, Option<&'e JudgedElement>)> {
     let mut directories: Vec<(PathBuf, Option<&JudgedElement>)> = Vec::new();
-    for element in elements.iter().filter(|element| element.is_path()) {
-        let Some(directory) = &element.leads_to else {
-            continue;
-        };
-        if directories.iter().all(|(known, _)| known != directory) {
+    for element in elements {
+        if let Some(directory) = &element.leads_to
+            && element.is_path()
+            && directories.iter().all(|(other, _)| other != directory)
+        {
             directories.push((directory.clone(), Some(element)));
         }
     }
     if directories.is_empty() {
-        return Vec::new();
+        return directories;
     }
-    // The installations on default paths follow.
-    let is_default = |installation: &&Installation| {
-        installation
-            .files
-            .iter()
-            .any(|file| inventory.file_given(&file.soname, []) == Some(file.id))
-    };
-    let default = inventory.installations.iter().filter(is_default);
-    directories.extend(default.map(|installation| (installation.directory.clone(), None)));
-    let mut findings: Vec<Finding> = Vec::new();
-    for (index, (directory, element)) in directories.iter().enumerate() {
-        // Default paths alone are not the fault of the environment.
-        let Some(element) = element else { break };
-        let is_library = |installation: &&Installation| {
-            installation.family != "driver" && installation.origin != Origin::Stub
-        };
-        for first in held(inventory, directory).filter(is_library) {
-            let is_taken = directories[..index].iter().all(|(earlier, _)| {
-                !held(inventory, earlier).any(|installation| is_rival(installation, first))
-            });
-            let mut later = directories[index + 1..].iter().flat_map(|(later, by)| {
-                held(inventory, later).map(move |installation| (installation, by))
-            });
-            let rival = later.find(|(installation, _)| {
-                is_rival(installation, first) && installation.version != first.version
-            });
-            let Some((rival, by)) = rival.filter(|_| is_taken) else {
-                continue;
-            };
-            // It has only a shim, which works over the other.
-            if first.files.iter().all(|file| first.is_shim(&file.stem))
-                && rival.works_under_shim_of(first)
-            {
-                continue;
-            }
-            let (taken, other) = (Summary::of(first), Summary::of(rival));
-            let mut evidence = evidence(element);
-            evidence.push(FindingEvidence::Installation(taken.clone()));
-            evidence.extend(by.iter().flat_map(|by| self::evidence(by)));
-            evidence.push(FindingEvidence::Installation(other.clone()));
-            let completed = lacks(first, rival);
-            let found = if completed.is_empty() {
-                Finding::new(Fault::VersionsMixed, evidence).milder(by.is_none())
-            } else {
-                Finding::new(Fault::CompletedElsewhere, evidence).with("stems", shown(completed))
-            };
-            let found = found
-                .with("of", named(&taken))
-                .with("directory", show(&taken.directory))
-                .with("version", version(other.version))
-                .with("other", show(&other.directory));
-            findings.push(found);
+    for installation in &inventory.installations {
+        let mut files = installation.files.iter();
+        if files.any(|file| inventory.file_given(&file.soname, []) == Some(file.id)) {
+            directories.push((installation.directory.clone(), None));
         }
     }
-    findings
+    directories
+}
+
+/// `first` is the installation that the loader takes, and `element` the one that leads to it.
+fn mixed_with_later(
+    inventory: &Inventory,
+    element: &JudgedElement,
+    first: &Installation,
+    later: &[(PathBuf, Option<&JudgedElement>)],
+) -> Option<Finding> {
+    let (rival, rival_element) = later.iter().find_map(|(directory, element)| {
+        let rival = installations_in(inventory, directory).find(|installation| {
+            is_rival(installation, first) && installation.version != first.version
+        })?;
+        Some((rival, *element))
+    })?;
+    // It has only a shim, which works over the other.
+    if first.files.iter().all(|file| first.is_shim(&file.stem)) && rival.works_under_shim_of(first)
+    {
+        return None;
+    }
+    let mut evidence = element_evidence(element);
+    evidence.push(FindingEvidence::installation(first));
+    if let Some(element) = rival_element {
+        evidence.extend(element_evidence(element));
+    }
+    evidence.push(FindingEvidence::installation(rival));
+    let stems = completed_stems(first, rival);
+    let finding = if stems.is_empty() {
+        Finding::new(Fault::VersionsMixed, evidence).milder(rival_element.is_none())
+    } else {
+        Finding::new(Fault::CompletedElsewhere, evidence).with("stems", shown(stems))
+    };
+    let finding = finding.with("of", named(&Summary::of(first)));
+    let finding = finding.with("directory", show(&first.directory));
+    let finding = finding.with("version", version(rival.version));
+    Some(finding.with("other", show(&rival.directory)))
 }
 
 fn is_rival(installation: &Installation, other: &Installation) -> bool {
@@ -230,63 +233,56 @@ fn is_rival(installation: &Installation, other: &Installation) -> bool {
 }
 
 /// The required files that the first lacks and the other has.
-fn lacks(first: &Installation, other: &Installation) -> Vec<String> {
-    let missing = first.problems.iter().filter_map(|problem| match problem {
-        Problem::Missing { stems } => Some(stems),
-        _ => None,
-    });
-    missing
-        .flatten()
-        .filter(|stem| other.member(stem).is_some())
-        .cloned()
-        .collect()
+fn completed_stems(first: &Installation, other: &Installation) -> Vec<String> {
+    let mut completed = Vec::new();
+    for problem in &first.problems {
+        if let Problem::Missing { stems } = problem {
+            let here = stems.iter().filter(|stem| other.member(stem).is_some());
+            completed.extend(here.cloned());
+        }
+    }
+    completed
 }
 
 /// Other variables that the loader, glibc and cudarun read.
-fn others(subject: &DoctorSubject<'_>) -> Vec<Finding> {
+fn of_variables(subject: &DoctorSubject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
-    let variable = |name: &str| {
-        let value = env.non_empty(name)?;
-        Some(FindingEvidence::variable(name, value))
-    };
     let mut findings = Vec::new();
-    if let (Some(evidence), Some(value)) = (variable(variables::AUDIT), env.get(variables::AUDIT)) {
-        let ours: Vec<&Path> = subject
-            .views
-            .iter()
-            .filter_map(|views| views.parent())
-            .collect();
-        let is_own = |module| ours.iter().any(|own| Path::new(module).starts_with(own));
-        let is_ours = audit_elements(value).iter().all(is_own);
-        let fault = if is_ours {
+    if let Some(value) = env.non_empty(variables::AUDIT) {
+        let modules = audit_elements(value);
+        let is_own = modules.iter().all(|module| {
+            let mut directories = subject.views.iter().filter_map(|views| views.parent());
+            directories.any(|directory| Path::new(module).starts_with(directory))
+        });
+        let fault = if is_own {
             Fault::AuditOwn
         } else {
             Fault::AuditSet
         };
-        findings.push(Finding::new(fault, vec![evidence]));
+        let evidence = vec![FindingEvidence::variable(variables::AUDIT, value)];
+        findings.push(Finding::new(fault, evidence));
     }
-    if let Some(evidence) = variable("GLIBC_TUNABLES") {
-        findings.push(Finding::new(Fault::TunablesSet, vec![evidence]));
+    if let Some(value) = env.non_empty(TUNABLES) {
+        let evidence = vec![FindingEvidence::variable(TUNABLES, value)];
+        findings.push(Finding::new(Fault::TunablesSet, evidence));
     }
-    let is_own = |name: &str| {
-        name.starts_with("CUDARUN_")
+    let mut names = Vec::new();
+    let mut evidence = Vec::new();
+    for (name, _) in env.iter() {
+        if let Some(name) = name.to_str()
+            && name.starts_with("CUDARUN_")
             && !name.starts_with(variables::SHELL)
             && name != variables::HOOK_FOLLOWS
             && !OF_OURS.contains(&name)
-    };
-    let names = env
-        .iter()
-        .filter_map(|(name, _)| std::str::from_utf8(name.as_bytes()).ok());
-    let names: Vec<String> = names
-        .filter(|name| is_own(name))
-        .map(str::to_owned)
-        .collect();
+        {
+            names.push(name);
+            evidence.push(FindingEvidence::Set {
+                name: name.to_owned(),
+            });
+        }
+    }
     if !names.is_empty() {
-        let evidence = names
-            .iter()
-            .map(|name| FindingEvidence::Set { name: name.clone() })
-            .collect();
-        findings.push(Finding::new(Fault::OwnVariables, evidence).with("names", shown(&names)));
+        findings.push(Finding::new(Fault::OwnVariables, evidence).with("names", shown(names)));
     }
     findings
 }

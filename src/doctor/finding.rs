@@ -170,11 +170,11 @@ impl FindingEvidence {
         }
     }
 
-    pub(super) fn absent(path: impl Into<PathBuf>) -> FindingEvidence {
+    pub fn absent(path: impl Into<PathBuf>) -> FindingEvidence {
         FindingEvidence::Absent { path: path.into() }
     }
 
-    pub(super) fn installation(installation: &Installation) -> FindingEvidence {
+    pub fn installation(installation: &Installation) -> FindingEvidence {
         FindingEvidence::Installation(Summary::of(installation))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, FindingEvidence};
-use super::subject::{DoctorSubject, MachineKind, NODE_MAKER};
+use super::subject::{DoctorSubject, MachineKind, NODE_MAKER, any_exists};
 use crate::catalog::{self, Fault};
 use crate::host::Host;
 use crate::inventory::{KernelDriver, Visible};
@@ -41,46 +41,46 @@ impl Card {
 pub(super) fn cards(host: &Host) -> Vec<Card> {
     let mut cards = Vec::new();
     for entry in host.list(Path::new(BUS)).unwrap_or_default() {
-        let directory = Path::new(BUS).join(&entry.name);
-        let says = |name: &str| {
-            host.read_text(&directory.join(name))
-                .map(|text| text.trim().to_owned())
-        };
-        let is_display = || says("class").is_ok_and(|class| class.starts_with(DISPLAY));
-        if says("vendor").is_ok_and(|vendor| vendor == VENDOR) && is_display() {
-            let driver = host.canonical(&directory.join("driver")).ok();
-            let driver =
-                driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-            let bus = entry.name.to_string_lossy().into_owned();
-            cards.push(Card {
-                bus,
-                id: says("device").unwrap_or_default(),
-                driver,
-            });
+        let device = Path::new(BUS).join(&entry.name);
+        if attribute(host, &device, "vendor") != VENDOR
+            || !attribute(host, &device, "class").starts_with(DISPLAY)
+        {
+            continue;
         }
+        let driver = host.canonical(&device.join("driver")).ok();
+        let driver = driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        cards.push(Card {
+            bus: entry.name.to_string_lossy().into_owned(),
+            id: attribute(host, &device, "device"),
+            driver,
+        });
     }
     cards
 }
 
-/// `before` has the driver's findings: without a driver, there is no more to find here.
+/// A fact about a device on the bus; empty if it cannot be read.
+pub(super) fn attribute(host: &Host, device: &Path, name: &str) -> String {
+    let text = host.read_text(&device.join(name)).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// Without a driver, which `driver_findings` report, there is no more to find here.
 pub(super) fn findings(
     subject: &DoctorSubject<'_>,
     surroundings: MachineKind,
-    before: &[Finding],
+    driver_findings: &[Finding],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     if surroundings.is_wsl {
-        if subject.host.stat(Path::new(WSL)).is_err() {
-            findings.push(Finding::new(
-                Fault::WslWithoutGpu,
-                vec![FindingEvidence::absent(WSL)],
-            ));
+        if !any_exists(subject.host, &[WSL]) {
+            let evidence = vec![FindingEvidence::absent(WSL)];
+            findings.push(Finding::new(Fault::WslWithoutGpu, evidence));
         }
-    } else if let Some(driver) = &subject.inventory.driver
-        && !surroundings.is_tegra
-    {
+    } else if surroundings.is_tegra {
+        // Its GPU has no card and no node of its own.
+    } else if let Some(driver) = &subject.inventory.driver {
         findings = nodes(subject, driver, surroundings.is_container);
-    } else if before.is_empty() && !surroundings.is_tegra {
+    } else if driver_findings.is_empty() {
         let no_card = FindingEvidence::file(BUS, "no NVIDIA display controller (0x10de)");
         let evidence = vec![FindingEvidence::absent("/proc/driver/nvidia"), no_card];
         findings.push(Finding::new(Fault::NoGpu, evidence));
@@ -94,21 +94,13 @@ pub(super) fn findings(
 /// The faults of the device nodes where the kernel runs the driver.
 fn nodes(subject: &DoctorSubject<'_>, driver: &KernelDriver, is_container: bool) -> Vec<Finding> {
     let (host, inventory) = (subject.host, subject.inventory);
-    let is_there = |path: &str| host.stat(Path::new(path)).is_ok();
     let has_none = inventory.devices.is_empty();
     let kernel = FindingEvidence::file(&driver.from, driver.version.to_string());
     if has_none && is_container {
-        let variables = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"];
-        let variables = variables
-            .into_iter()
-            .filter_map(|name| variable(host, name));
-        let evidence = [FindingEvidence::absent(FIRST), kernel]
-            .into_iter()
-            .chain(variables);
-        return vec![Finding::new(
-            Fault::ContainerWithoutGpus,
-            evidence.collect(),
-        )];
+        let mut evidence = vec![FindingEvidence::absent(FIRST), kernel];
+        evidence.extend(variable(host, "NVIDIA_VISIBLE_DEVICES"));
+        evidence.extend(variable(host, "NVIDIA_DRIVER_CAPABILITIES"));
+        return vec![Finding::new(Fault::ContainerWithoutGpus, evidence)];
     }
     if has_none && inventory.gpus.is_empty() && cards(host).is_empty() {
         let evidence = vec![
@@ -118,22 +110,25 @@ fn nodes(subject: &DoctorSubject<'_>, driver: &KernelDriver, is_container: bool)
         ];
         return vec![Finding::new(Fault::NoGpu, evidence)];
     }
-    if has_none || !is_there(CONTROL) {
-        let missing = [FIRST, CONTROL].into_iter().filter(|path| !is_there(path));
-        let missing = missing.map(FindingEvidence::absent).collect();
-        return vec![Finding::new(Fault::DeviceNodesMissing, missing)];
+    if has_none || !any_exists(host, &[CONTROL]) {
+        let mut evidence = Vec::new();
+        for path in [FIRST, CONTROL] {
+            if !any_exists(host, &[path]) {
+                evidence.push(FindingEvidence::absent(path));
+            }
+        }
+        return vec![Finding::new(Fault::DeviceNodesMissing, evidence)];
     }
     let mut findings = Vec::from_iter(not_permitted(host, &inventory.devices));
-    if !is_there(UVM) {
-        let maker = host.stat(Path::new(NODE_MAKER));
-        let has_maker = maker.is_ok();
-        let makes = maker.is_ok_and(|stat| stat.mode & 0o4000 != 0);
+    if !any_exists(host, &[UVM]) {
+        let maker = host.stat(Path::new(NODE_MAKER)).ok();
+        let has_root_rights = maker.as_ref().is_some_and(|stat| stat.mode & 0o4000 != 0);
         let mut evidence = vec![FindingEvidence::absent(UVM)];
-        if !has_maker {
+        if maker.is_none() {
             evidence.push(FindingEvidence::absent(NODE_MAKER));
         }
-        let missing = Finding::new(Fault::UvmMissing, evidence).milder(makes);
-        findings.push(missing.other_cure(!has_maker));
+        let finding = Finding::new(Fault::UvmMissing, evidence).milder(has_root_rights);
+        findings.push(finding.other_cure(maker.is_none()));
     }
     findings
 }
@@ -145,101 +140,79 @@ fn variable(host: &Host, name: &str) -> Option<FindingEvidence> {
 
 /// One finding for all nodes that this user may not read and write.
 fn not_permitted(host: &Host, devices: &[PathBuf]) -> Option<Finding> {
+    let mut evidence = Vec::new();
+    let mut are_all_open = true;
+    let mut has_roots_group = false;
+    let mut is_error = devices.iter().all(|path| !host.may_use(path));
     let shared = [CONTROL, UVM].map(PathBuf::from);
-    let nodes = devices
-        .iter()
-        .chain(shared.iter().filter(|path| host.stat(path).is_ok()));
-    let closed: Vec<FindingEvidence> = nodes
-        .filter(|path| !host.may_use(path))
-        .filter_map(|path| {
-            let stat = host.stat(path).ok()?;
-            let owner = (!host.is_rerooted()).then_some((stat.uid, stat.gid));
-            Some(FindingEvidence::Mode {
-                path: path.clone(),
-                mode: stat.mode & 0o777,
-                owner,
-            })
-        })
-        .collect();
-    // If one GPU of many is usable, programs that use it work.
-    let shared_closed = shared
-        .iter()
-        .any(|path| host.stat(path).is_ok() && !host.may_use(path));
-    let is_error = shared_closed || devices.iter().all(|path| !host.may_use(path));
-    let is_lost = closed
-        .iter()
-        .all(|evidence| matches!(evidence, FindingEvidence::Mode { mode, .. } if is_open(*mode)));
-    let fault = if is_lost {
+    for path in devices.iter().chain(&shared) {
+        let Ok(stat) = host.stat(path) else {
+            continue;
+        };
+        if host.may_use(path) {
+            continue;
+        }
+        // If one GPU of many is usable, programs that use it work.
+        is_error |= shared.contains(path);
+        // Where all users may read and write, only a control group can deny access.
+        are_all_open &= stat.mode & 0o006 == 0o006;
+        let owner = (!host.is_rerooted()).then_some((stat.uid, stat.gid));
+        has_roots_group |= owner.is_some_and(|(_, group)| group == 0);
+        evidence.push(FindingEvidence::Mode {
+            path: path.clone(),
+            mode: stat.mode & 0o777,
+            owner,
+        });
+    }
+    if evidence.is_empty() {
+        return None;
+    }
+    let fault = if are_all_open {
         Fault::DeviceLost
     } else {
         Fault::DeviceNotPermitted
     };
     // No user should join root's group.
-    let is_of_root = closed.iter().any(|evidence| {
-        matches!(
-            evidence,
-            FindingEvidence::Mode {
-                owner: Some((_, 0)),
-                ..
-            }
-        )
-    });
-    let is_other = is_of_root && !is_lost;
-    (!closed.is_empty()).then(|| {
-        Finding::new(fault, closed)
-            .milder(!is_error)
-            .other_cure(is_other)
-    })
-}
-
-/// True if all users may read and write, so that only a control group can deny access.
-fn is_open(mode: u32) -> bool {
-    mode & 0o006 == 0o006
+    let finding = Finding::new(fault, evidence).other_cure(has_roots_group && !are_all_open);
+    Some(finding.milder(!is_error))
 }
 
 /// The GPUs that `CUDA_VISIBLE_DEVICES` hides.
 fn hidden(subject: &DoctorSubject<'_>) -> Option<Finding> {
-    let (host, inventory) = (subject.host, subject.inventory);
-    let evidence = vec![variable(host, "CUDA_VISIBLE_DEVICES")?];
+    let inventory = subject.inventory;
+    let value = subject.host.env.get("CUDA_VISIBLE_DEVICES")?;
+    let evidence = vec![FindingEvidence::variable("CUDA_VISIBLE_DEVICES", value)];
     if inventory.gpus_hidden {
         return Some(Finding::new(Fault::GpusHidden, evidence));
     }
-    let text = host
-        .env
-        .get("CUDA_VISIBLE_DEVICES")?
-        .to_string_lossy()
-        .into_owned();
-    let reachable = inventory
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.capability.is_some() || gpu.minor.is_some());
-    let (count, uuids): (usize, Vec<&str>) = (
-        reachable.clone().count(),
-        reachable.filter_map(|gpu| gpu.uuid.as_deref()).collect(),
-    );
+    let mut count = 0;
+    let mut uuids = Vec::new();
+    for gpu in &inventory.gpus {
+        if gpu.capability.is_some() || gpu.minor.is_some() {
+            count += 1;
+            uuids.extend(gpu.uuid.as_deref());
+        }
+    }
     if count == 0 {
         return None;
     }
-    let is_unknown = |word: &str| match word.parse::<usize>() {
+    let text = value.to_string_lossy();
+    let mut words = text.split(',').map(str::trim);
+    let word = words.find(|word| match word.parse::<usize>() {
         Ok(number) => number >= count,
         Err(_) if word.starts_with("MIG-") => false,
         Err(_) if word.starts_with("GPU-") => {
             uuids.len() == count && !uuids.iter().any(|uuid| uuid.starts_with(word))
         }
         Err(_) => true,
-    };
-    let word = text
-        .split(',')
-        .map(str::trim)
-        .find(|word| is_unknown(word))?
-        .to_owned();
+    })?;
     // The first unknown GPU ends the list.
     let leaves_some = inventory.gpus.iter().any(|gpu| gpu.visible != Visible::No);
-    let unknown = Finding::new(Fault::NoSuchGpu, evidence).milder(leaves_some);
     let hidden = if leaves_some {
         "every GPU named after it"
     } else {
         "every GPU"
     };
-    Some(unknown.with("word", show(&word)).with("hidden", hidden))
+    let finding = Finding::new(Fault::NoSuchGpu, evidence).milder(leaves_some);
+    Some(finding.with("word", show(word)).with("hidden", hidden))
 }

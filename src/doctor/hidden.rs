@@ -9,10 +9,10 @@ use crate::catalog::Fault;
 
 /// A machine without a card is reported as such. It has no driver either, and a container on it has no GPU: programs say it
 /// in these words. A container's GPU is reported only where a driver runs. Each comes with the finding whose cure helps.
-pub(super) fn look(
+pub(super) fn findings(
     subject: &DoctorSubject<'_>,
     surroundings: MachineKind,
-    found: &[Finding],
+    findings: &[Finding],
 ) -> Vec<(Fault, Finding)> {
     let (host, inventory) = (subject.host, subject.inventory);
     if surroundings.is_wsl || surroundings.is_tegra {
@@ -22,7 +22,7 @@ pub(super) fn look(
     let has_bus = host
         .list(Path::new(gpus::BUS))
         .is_ok_and(|cards| !cards.is_empty());
-    let has_no_card = found.iter().any(|finding| finding.fault == Fault::NoGpu)
+    let has_no_card = findings.iter().any(|finding| finding.fault == Fault::NoGpu)
         && (has_bus || !surroundings.is_container);
     let better = if has_no_card {
         Fault::NoGpu
@@ -31,18 +31,14 @@ pub(super) fn look(
     } else {
         Fault::NoDriver
     };
-    let with = |fault, path: &str| {
-        (
-            fault,
-            Finding::new(better, vec![FindingEvidence::absent(path)]),
-        )
-    };
     let mut hidden = Vec::new();
     if surroundings.is_container && inventory.devices.is_empty() {
-        hidden.push(with(Fault::ContainerWithoutGpus, "/dev/nvidia0"));
+        let finding = Finding::new(better, vec![FindingEvidence::absent("/dev/nvidia0")]);
+        hidden.push((Fault::ContainerWithoutGpus, finding));
     }
     if inventory.driver.is_none() && driver::installations(inventory).next().is_none() {
-        hidden.push(with(Fault::NoDriver, driver::MODULE));
+        let finding = Finding::new(better, vec![FindingEvidence::absent(driver::MODULE)]);
+        hidden.push((Fault::NoDriver, finding));
     }
     hidden
 }

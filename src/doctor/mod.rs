@@ -8,7 +8,7 @@ mod environment;
 mod finding;
 mod gpus;
 mod hidden;
-mod libraries;
+mod installations;
 mod platform;
 mod project;
 mod startup;
@@ -45,15 +45,13 @@ pub fn examine(subject: &DoctorSubject<'_>) -> Examination {
     let mut findings = driver::findings(subject, surroundings);
     findings.extend(gpus::findings(subject, surroundings, &findings));
     findings.extend(platform::findings(subject, surroundings));
-    findings.extend(libraries::findings(subject));
+    findings.extend(installations::findings(subject));
     findings.extend(environment::findings(subject, &elements));
     findings.extend(environment::following(subject, &lines));
     findings.extend(startup::findings(subject, &lines));
-    let (project, of_project) = project::look(subject);
-    findings.extend(of_project);
-    let (kept, of_cache) = cache::look(subject.host);
-    findings.extend(of_cache);
-    let hidden = hidden::look(subject, surroundings, &findings);
+    let project = project::examine(subject, &mut findings);
+    let kept = cache::examine(subject.host, &mut findings);
+    let hidden = hidden::findings(subject, surroundings, &findings);
     findings.sort_by_key(|finding| (finding.section(), finding.severity));
     Examination {
         findings,
@@ -70,17 +68,22 @@ impl Examination {
     /// The findings of this fault and of its cases, unless a case is a milder one here; if none is reported, what holds of them all
     /// the same.
     pub fn about(&self, fault: Fault) -> Vec<&Finding> {
-        let is_asked = |of: Fault| of == fault || fault.row().cases.contains(&of);
-        let is_about = |finding: &&Finding| {
-            let severest = finding.fault.row().severity.first();
-            finding.fault == fault || is_asked(finding.fault) && severest == Some(&finding.severity)
-        };
-        let mut found: Vec<&Finding> = self.findings.iter().filter(is_about).collect();
-        if found.is_empty() {
-            let hidden = self.hidden.iter().filter(|(of, _)| is_asked(*of));
-            found.extend(hidden.map(|(_, finding)| finding));
+        let cases = &fault.row().cases;
+        let mut findings = Vec::new();
+        for finding in &self.findings {
+            let is_milder = finding.severity != finding.fault.row().severity[0];
+            if finding.fault == fault || cases.contains(&finding.fault) && !is_milder {
+                findings.push(finding);
+            }
         }
-        found
+        if findings.is_empty() {
+            for (hidden, finding) in &self.hidden {
+                if *hidden == fault || cases.contains(hidden) {
+                    findings.push(finding);
+                }
+            }
+        }
+        findings
     }
 
     /// The faults that hold too, each with the finding that is reported in its place.

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::finding::{Detail, Finding, FindingEvidence};
-use super::subject::{DoctorSubject, evidence};
+use super::subject::{DoctorSubject, place_evidence};
 use crate::catalog::Fault;
+use crate::host::Host;
 use crate::settings::read::SettingsFile;
 use crate::settings::resolve::SettingRemark;
-use crate::settings::{FaultKind, Setting, SettingFault, files, lock, trust};
+use crate::settings::{FaultKind, SettingFault, files, lock, trust};
 
 /// The files that count here.
 #[derive(Debug, Default)]
@@ -18,18 +19,17 @@ pub struct ProjectFiles {
     pub lock: Option<PathBuf>,
 }
 
-pub(super) fn look(subject: &DoctorSubject<'_>) -> (ProjectFiles, Vec<Finding>) {
+pub(super) fn examine(subject: &DoctorSubject<'_>, findings: &mut Vec<Finding>) -> ProjectFiles {
     let DoctorSubject { host, settings, .. } = *subject;
-    let mut findings = Vec::new();
     for fault in &settings.faults {
-        let found = Finding::new(Fault::SettingFault, evidence(&fault.place, host));
-        findings.push(found.detail(Detail::Setting(fault.clone())));
+        let finding = Finding::new(Fault::SettingFault, place_evidence(&fault.place, host));
+        findings.push(finding.detail(Detail::Setting(fault.clone())));
     }
     for remark in settings.remarks.iter().cloned() {
         findings.push(match remark {
             SettingRemark::Key(remark) => {
-                let unknown = Finding::new(Fault::UnknownKey, evidence(&remark.place, host));
-                unknown.detail(Detail::UnknownKey(remark))
+                let finding = Finding::new(Fault::UnknownKey, place_evidence(&remark.place, host));
+                finding.detail(Detail::UnknownKey(remark))
             }
             SettingRemark::Malformed(malformed) => {
                 let name = malformed.variable.clone();
@@ -43,32 +43,32 @@ pub(super) fn look(subject: &DoctorSubject<'_>) -> (ProjectFiles, Vec<Finding>) 
     }
     findings.extend(not_allowed(subject));
     let mut project = ProjectFiles::default();
-    let sources = settings.found.sources.iter();
-    project
-        .files
-        .extend(sources.map(|source| source.path.clone()));
+    for source in &settings.found.sources {
+        project.files.push(source.path.clone());
+    }
     findings.extend(of_lock(subject, &mut project));
-    (project, findings)
+    project
 }
 
 /// The keys of the project's file that need `cudarun allow`. Those for one program stop only that program.
 fn not_allowed(subject: &DoctorSubject<'_>) -> Option<Finding> {
     let DoctorSubject { host, settings, .. } = *subject;
     let source = settings.found.project()?;
-    let all = settings.files.iter().flat_map(SettingsFile::all);
-    let proposed: Vec<&Setting> = all
-        .filter(|setting| setting.is_proposed_by(&source.path))
-        .collect();
-    if proposed.is_empty() || trust::is_allowed(host, &source.path, &source.bytes) {
+    let mut keys = BTreeSet::new();
+    let mut evidence = Vec::new();
+    for setting in settings.files.iter().flat_map(SettingsFile::all) {
+        if setting.is_proposed_by(&source.path) {
+            keys.insert(setting.name());
+            evidence.extend(place_evidence(&setting.from, host));
+        }
+    }
+    if keys.is_empty() || trust::is_allowed(host, &source.path, &source.bytes) {
         return None;
     }
-    let keys: BTreeSet<String> = proposed.iter().map(|setting| setting.name()).collect();
-    let places = proposed.iter().map(|setting| &setting.from);
-    let evidence = places.flat_map(|place| evidence(place, host)).collect();
-    let found = Finding::new(Fault::NotAllowed, evidence);
-    let found = found.milder(settings.not_allowed().is_none());
+    let finding =
+        Finding::new(Fault::NotAllowed, evidence).milder(settings.not_allowed().is_none());
     let file = source.path.clone();
-    Some(found.detail(Detail::NotAllowed { file, keys }))
+    Some(finding.detail(Detail::NotAllowed { file, keys }))
 }
 
 /// A fault of a lock is an error only if the settings demand the lock.
@@ -76,25 +76,38 @@ fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Fi
     let DoctorSubject { host, settings, .. } = *subject;
     let is_locked = settings.layers.is_locked();
     let path = settings.lock_file();
-    let fault = |fault: SettingFault| {
-        let found = Finding::new(Fault::LockFault, evidence(&fault.place, host));
-        Some(found.milder(!is_locked).detail(Detail::Setting(fault)))
-    };
     let bytes = match files::read(host, &path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) if !is_locked => return None,
-        Ok(None) => return fault(FaultKind::NoLock.of_file(&path)),
-        Err(wrong) => return fault(wrong),
+        Ok(None) => {
+            return Some(lock_fault(
+                host,
+                FaultKind::NoLock.of_file(&path),
+                is_locked,
+            ));
+        }
+        Err(fault) => return Some(lock_fault(host, fault, is_locked)),
     };
     project.lock = Some(path.clone());
     let lock = match lock::lock(&bytes, &path) {
         Ok(lock) => lock,
-        Err(wrong) => return fault(wrong),
+        Err(fault) => return Some(lock_fault(host, fault, is_locked)),
     };
-    let (needs, kernel) = (lock.driver?, subject.inventory.driver.as_ref()?);
-    let says = FindingEvidence::file(&path, format!("driver >= {needs}"));
-    let runs = FindingEvidence::file(&kernel.from, kernel.version.to_string());
-    let old = Finding::new(Fault::LockNeedsDriver, vec![says, runs]).milder(!is_locked);
-    let old = old.with("needs", needs).with("kernel", kernel.version);
-    (kernel.version < needs).then_some(old)
+    let (floor, kernel) = (lock.driver?, subject.inventory.driver.as_ref()?);
+    if kernel.version >= floor {
+        return None;
+    }
+    let evidence = vec![
+        FindingEvidence::file(&path, format!("driver >= {floor}")),
+        FindingEvidence::file(&kernel.from, kernel.version.to_string()),
+    ];
+    let finding = Finding::new(Fault::LockNeedsDriver, evidence).milder(!is_locked);
+    let finding = finding.with("needs", floor);
+    Some(finding.with("kernel", kernel.version))
+}
+
+fn lock_fault(host: &Host, fault: SettingFault, is_locked: bool) -> Finding {
+    Finding::new(Fault::LockFault, place_evidence(&fault.place, host))
+        .milder(!is_locked)
+        .detail(Detail::Setting(fault))
 }

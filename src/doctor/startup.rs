@@ -1,12 +1,13 @@
 //! Lines of start-up files that set the search path for libraries. The files are searched as text; no shell evaluates
 //! them.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, FindingEvidence};
-use super::subject::{DoctorSubject, held};
+use super::subject::{DoctorSubject, installations_in};
 use crate::catalog::Fault;
 use crate::environment::Environment;
 use crate::formats::names::matches_pattern;
@@ -106,17 +107,13 @@ pub(super) fn lines(host: &Host) -> StartupLines {
         };
         lines.take(&path, &String::from_utf8_lossy(&bytes));
     }
-    let modules = host
-        .env
-        .non_empty("_LMFILES_")
-        .map(|list| list.to_string_lossy().into_owned());
-    for path in modules
-        .iter()
-        .flat_map(|list| list.split(':'))
-        .filter(|path| !path.is_empty())
-    {
-        let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
-        lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
+    // Environment modules: the files that are loaded.
+    let modules = host.env.non_empty("_LMFILES_").unwrap_or_default();
+    for path in modules.to_string_lossy().split(':') {
+        if !path.is_empty() {
+            let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
+            lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
+        }
     }
     configured(
         host,
@@ -129,28 +126,30 @@ pub(super) fn lines(host: &Host) -> StartupLines {
 }
 
 fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
-    let of_user = home
-        .iter()
-        .flat_map(|home| OF_USER.iter().map(|name| home.join(name)));
-    let mut files: Vec<PathBuf> = of_user
-        .chain(OF_EVERYBODY.iter().map(PathBuf::from))
-        .collect();
-    for (directory, end) in OF_MANY {
-        let conda = host.env.non_empty("CONDA_PREFIX").map(Path::new);
-        let directory = match (
-            directory.strip_prefix("~/"),
-            directory.strip_prefix("$CONDA_PREFIX/"),
-        ) {
-            (Some(below), _) => home.map(|home| home.join(below)),
-            (_, Some(below)) => conda.map(|conda| conda.join(below)),
-            _ => Some(PathBuf::from(directory)),
+    let mut files = Vec::new();
+    if let Some(home) = home {
+        files.extend(OF_USER.iter().map(|name| home.join(name)));
+    }
+    files.extend(OF_EVERYBODY.iter().map(PathBuf::from));
+    let conda = host.env.non_empty("CONDA_PREFIX").map(Path::new);
+    for (directory, ending) in OF_MANY {
+        let directory = if let Some(path) = directory.strip_prefix("~/") {
+            home.map(|home| home.join(path))
+        } else if let Some(path) = directory.strip_prefix("$CONDA_PREFIX/") {
+            conda.map(|conda| conda.join(path))
+        } else {
+            Some(PathBuf::from(directory))
         };
         let Some(directory) = directory else { continue };
-        let entries = host.list(&directory).unwrap_or_default();
-        let names = entries
-            .iter()
-            .filter(|entry| entry.name.to_str().is_some_and(|name| name.ends_with(end)));
-        files.extend(names.map(|entry| directory.join(&entry.name)));
+        for entry in host.list(&directory).unwrap_or_default() {
+            if entry
+                .name
+                .to_str()
+                .is_some_and(|name| name.ends_with(ending))
+            {
+                files.push(directory.join(&entry.name));
+            }
+        }
     }
     if host.cwd.is_absolute() {
         files.extend(OF_PROJECT.iter().map(|name| host.cwd.join(name)));
@@ -175,18 +174,18 @@ impl StartupLines {
             if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
                 continue;
             }
-            let line = || StartupLine {
+            let line = StartupLine {
                 path: path.to_owned(),
                 number: number + 1,
                 code: code.to_owned(),
             };
             for variable in VARIABLES {
                 if mentions(code, variable) {
-                    self.of_variables.push((variable, line()));
+                    self.of_variables.push((variable, line.clone()));
                 }
             }
             if code.contains("cudarun") && (code.contains("follow") || code.contains("LD_AUDIT")) {
-                self.following.push(line());
+                self.following.push(line);
             }
         }
     }
@@ -200,95 +199,95 @@ impl StartupLines {
         if element.len() < 2 {
             return Vec::new();
         }
-        let of_variable = self.of_variables.iter().filter(|(of, _)| *of == variable);
-        let names = |line: &&StartupLine| {
-            let is_part = |text: &str| has_path(text, element);
-            is_part(&line.code) || is_part(&self.expanded(&line.code))
-        };
-        of_variable
-            .map(|(_, line)| line)
-            .filter(names)
-            .cloned()
-            .collect()
+        let mut lines = Vec::new();
+        for (name, line) in &self.of_variables {
+            if *name == variable
+                && (has_path(&line.code, element) || has_path(&self.expanded(&line.code), element))
+            {
+                lines.push(line.clone());
+            }
+        }
+        lines
     }
 
     /// Expands `~` and the variables that this environment has.
     fn expanded(&self, text: &str) -> String {
-        let home = self
-            .home
-            .as_ref()
-            .map(|home| home.to_string_lossy().into_owned())
-            .unwrap_or_default();
         let mut out = String::new();
         let mut rest = text;
-        while let Some(at) = rest.find(['$', '~']) {
-            out.push_str(&rest[..at]);
-            let after = &rest[at + 1..];
-            if rest[at..].starts_with('~') {
-                let is_home =
-                    after.starts_with('/') && !out.ends_with(|c: char| c.is_alphanumeric());
-                out.push_str(if is_home { &home } else { "~" });
+        while let Some(start) = rest.find(['$', '~']) {
+            out.push_str(&rest[..start]);
+            let after = &rest[start + 1..];
+            if rest[start..].starts_with('~') {
+                if after.starts_with('/') && !out.ends_with(char::is_alphanumeric) {
+                    out.push_str(&self.home());
+                } else {
+                    out.push('~');
+                }
                 rest = after;
                 continue;
             }
-            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let (name, length) = match after
+            let braced = after
                 .strip_prefix('{')
-                .and_then(|braced| braced.split_once('}'))
-            {
+                .and_then(|text| text.split_once('}'));
+            let (name, length) = match braced {
                 Some((name, _)) => (name, name.len() + 2),
                 None => {
-                    let end = after.find(|c| !is_word(c)).unwrap_or(after.len());
+                    let end = after.find(|c| !is_of_variable(c)).unwrap_or(after.len());
                     (&after[..end], end)
                 }
             };
-            let value = if name == "HOME" {
-                Some(home.clone())
-            } else {
-                self.value(name)
-            };
-            match value {
+            match self.value(name) {
                 Some(value) => out.push_str(&value),
-                None => out.push_str(&rest[at..=at + length]),
+                None => out.push_str(&rest[start..=start + length]),
             }
             rest = &after[length..];
         }
         out + rest
     }
 
-    fn value(&self, name: &str) -> Option<String> {
-        // Expanding the list itself would make every line contain every element.
-        let is_list = VARIABLES.contains(&name) || name.is_empty();
-        self.env
-            .non_empty(name)
-            .filter(|_| !is_list)
-            .map(|value| value.to_string_lossy().into_owned())
+    fn home(&self) -> Cow<'_, str> {
+        let home = self.home.as_deref().unwrap_or(Path::new(""));
+        home.to_string_lossy()
     }
+
+    fn value(&self, name: &str) -> Option<Cow<'_, str>> {
+        if name == "HOME" {
+            return Some(self.home());
+        }
+        // Expanding the list itself would make every line contain every element.
+        if VARIABLES.contains(&name) || name.is_empty() {
+            return None;
+        }
+        self.env.non_empty(name).map(OsStr::to_string_lossy)
+    }
+}
+
+fn is_of_variable(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_of_path(c: char) -> bool {
+    c.is_alphanumeric() || "_-.+@".contains(c)
 }
 
 /// True if a line contains this variable, not as part of a longer name.
 fn mentions(line: &str, variable: &str) -> bool {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    line.match_indices(variable).any(|(at, _)| {
-        let before = line[..at].chars().next_back().is_some_and(is_word);
-        let after = line[at + variable.len()..]
-            .chars()
-            .next()
-            .is_some_and(is_word);
-        !before && !after
+    line.match_indices(variable).any(|(start, _)| {
+        let mut before = line[..start].chars();
+        let mut after = line[start + variable.len()..].chars();
+        !before.next_back().is_some_and(is_of_variable) && !after.next().is_some_and(is_of_variable)
     })
 }
 
 /// True if the text contains the path, not as part of a longer one.
 fn has_path(text: &str, path: &str) -> bool {
-    let goes_on = |c: char| c.is_alphanumeric() || "_-.+@".contains(c);
-    text.match_indices(path).any(|(at, _)| {
-        let before = text[..at]
-            .chars()
+    text.match_indices(path).any(|(start, _)| {
+        let mut before = text[..start].chars();
+        let after = text[start + path.len()..].trim_start_matches('/');
+        !before
             .next_back()
-            .is_some_and(|c| goes_on(c) && c != '-' || c == '/');
-        let after = text[at + path.len()..].trim_start_matches('/');
-        !before && !after.chars().next().is_some_and(goes_on)
+            .is_some_and(|c| is_of_path(c) && c != '-' || c == '/')
+            && !after.chars().next().is_some_and(is_of_path)
     })
 }
 
@@ -308,7 +307,7 @@ fn configured(
         return;
     };
     for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
-        let code = line.split('#').next().unwrap_or_default().trim();
+        let code = without_comment(line);
         match code.strip_prefix("include") {
             Some(patterns) if depth < CONF_DEPTH && patterns.starts_with([' ', '\t']) => {
                 for pattern in patterns.split_whitespace() {
@@ -331,6 +330,10 @@ fn configured(
     }
 }
 
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default().trim()
+}
+
 /// The files that match a pattern with at most one `*`, in its last part.
 fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (
@@ -342,36 +345,34 @@ fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     if !name.contains('*') {
         return vec![pattern.to_owned()];
     }
-    let entries = host.list(directory).unwrap_or_default();
-    let is_meant = |entry: &str| matches_pattern(name, entry);
-    let meant = entries
-        .iter()
-        .filter(|entry| entry.name.to_str().is_some_and(is_meant));
-    meant.map(|entry| directory.join(&entry.name)).collect()
+    let mut files = Vec::new();
+    for entry in host.list(directory).unwrap_or_default() {
+        if let Some(entry) = entry.name.to_str()
+            && matches_pattern(name, entry)
+        {
+            files.push(directory.join(entry));
+        }
+    }
+    files
 }
 
 pub(super) fn findings(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !lines.of_variables.is_empty() {
-        let variables: BTreeSet<&'static str> =
-            lines.of_variables.iter().map(|(name, _)| *name).collect();
-        let evidence = lines
-            .of_variables
-            .iter()
-            .map(|(_, line)| line.evidence())
-            .collect();
-        let set = Finding::new(Fault::SetAtStart, evidence);
-        findings.push(set.with("variables", list(variables)));
+        let mut variables = BTreeSet::new();
+        let mut evidence = Vec::new();
+        for (variable, line) in &lines.of_variables {
+            variables.insert(*variable);
+            evidence.push(line.evidence());
+        }
+        let finding = Finding::new(Fault::SetAtStart, evidence);
+        findings.push(finding.with("variables", list(variables)));
     }
     if let Ok(text) = subject.host.read_text(Path::new(PRELOAD)) {
-        let code = text
-            .lines()
-            .map(|line| line.split('#').next().unwrap_or_default().trim());
-        if let Some(library) = code.into_iter().find(|code| !code.is_empty()) {
-            findings.push(Finding::new(
-                Fault::SystemPreload,
-                vec![FindingEvidence::file(PRELOAD, library)],
-            ));
+        let mut libraries = text.lines().map(without_comment);
+        if let Some(library) = libraries.find(|library| !library.is_empty()) {
+            let evidence = vec![FindingEvidence::file(PRELOAD, library)];
+            findings.push(Finding::new(Fault::SystemPreload, evidence));
         }
     }
     findings.extend(of_cache(subject.inventory, lines));
@@ -381,30 +382,25 @@ pub(super) fn findings(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
 /// Libraries that the loader's cache lacks although its configuration names their directory.
 fn of_cache(inventory: &Inventory, lines: &StartupLines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
-    if let Some(warning) = inventory
-        .warnings
-        .iter()
-        .find(|warning| warning.path == cache)
-    {
-        let bad = Finding::new(
-            Fault::CacheOfLoaderBad,
-            vec![FindingEvidence::file(cache, "")],
-        );
-        return vec![bad.with("problem", &warning.fault)];
+    let mut warnings = inventory.warnings.iter();
+    if let Some(warning) = warnings.find(|warning| warning.path == cache) {
+        let evidence = vec![FindingEvidence::file(cache, "")];
+        let finding = Finding::new(Fault::CacheOfLoaderBad, evidence);
+        return vec![finding.with("problem", &warning.fault)];
     }
     if inventory.search.cache.is_empty() {
         return Vec::new();
     }
     let mut findings = Vec::new();
     for (line, directory) in &lines.of_loader {
-        let unknown = held(inventory, directory)
+        let unknown = installations_in(inventory, directory)
             .flat_map(|installation| &installation.files)
-            .map(|member| member.soname.clone())
-            .find(|name| !inventory.search.cache.contains_key(name));
-        if let Some(name) = unknown {
+            .find(|member| !inventory.search.cache.contains_key(&member.soname));
+        if let Some(member) = unknown {
             let evidence = vec![line.evidence(), FindingEvidence::file(cache, "")];
-            let stale = Finding::new(Fault::CacheStale, evidence).with("name", show(&name));
-            findings.push(stale.with("directory", show(directory)));
+            let finding = Finding::new(Fault::CacheStale, evidence);
+            let finding = finding.with("name", show(&member.soname));
+            findings.push(finding.with("directory", show(directory)));
         }
     }
     findings
@@ -430,12 +426,13 @@ mod tests {
         lines
     }
 
+    fn names(text: &str, element: &str) -> Vec<usize> {
+        let found = lines(text).that_name("LD_LIBRARY_PATH", OsStr::new(element));
+        found.iter().map(|line| line.number).collect()
+    }
+
     #[test]
     fn a_line_names_an_element_however_it_is_written() {
-        let names = |text: &str, element: &str| {
-            let found = lines(text).that_name("LD_LIBRARY_PATH", OsStr::new(element));
-            found.iter().map(|line| line.number).collect::<Vec<_>>()
-        };
         assert_eq!(
             names(
                 "\nexport LD_LIBRARY_PATH=/a/lib:$LD_LIBRARY_PATH\n",

@@ -56,29 +56,35 @@ const TEGRA: [&str; 3] = [
 
 impl MachineKind {
     pub(super) fn of(host: &Host) -> MachineKind {
-        let exists = |path: &&'static str| host.stat(Path::new(path)).is_ok();
         let release = host
             .read_text(Path::new(OS_RELEASE))
             .unwrap_or_default()
             .to_lowercase();
         MachineKind {
-            is_container: CONTAINER_FILES.iter().any(exists)
+            is_container: any_exists(host, &CONTAINER_FILES)
                 || CONTAINER_VARIABLES
                     .iter()
                     .any(|name| host.env.non_empty(name).is_some()),
-            is_wsl: release.contains("microsoft") || WSL.iter().any(exists),
-            is_tegra: TEGRA.iter().any(exists),
+            is_wsl: release.contains("microsoft") || any_exists(host, &WSL),
+            is_tegra: any_exists(host, &TEGRA),
         }
     }
 }
 
+pub(super) fn any_exists(host: &Host, paths: &[&str]) -> bool {
+    paths.iter().any(|path| host.stat(Path::new(path)).is_ok())
+}
+
 /// The installations with files in a directory.
-pub(super) fn held<'i>(
+pub(super) fn installations_in<'i>(
     inventory: &'i Inventory,
     directory: &'i Path,
 ) -> impl Iterator<Item = &'i Installation> {
     let installations = inventory.installations.iter();
-    installations.filter(move |installation| installation.directories().any(|own| own == directory))
+    installations.filter(move |installation| {
+        let mut directories = installation.directories();
+        directories.any(|other| other == directory)
+    })
 }
 
 /// `cuDNN 9.1.0`, without the version if it is unknown.
@@ -103,7 +109,7 @@ pub(super) fn version(version: Option<Version>) -> String {
 }
 
 /// The place of a setting as evidence.
-pub(super) fn evidence(place: &settings::SettingPlace, host: &Host) -> Vec<FindingEvidence> {
+pub(super) fn place_evidence(place: &settings::SettingPlace, host: &Host) -> Vec<FindingEvidence> {
     match place {
         settings::SettingPlace::File { path, line } => {
             vec![FindingEvidence::File {

@@ -123,7 +123,7 @@ pub struct Fact {
 pub struct ProgramAnswer {
     #[serde(flatten)]
     pub program: ExaminedProgram,
-    /// Places in [`Answers::libraries`]: what it gets, and for each of these all that fits in its place, itself among them.
+    /// Indexes of [`Answers::libraries`]: what it gets, and for each of these all that fits in its place, itself among them.
     pub picks: Vec<usize>,
     pub candidates: Vec<Vec<usize>>,
 }
@@ -229,28 +229,30 @@ fn is_zero(number: &usize) -> bool {
 
 impl DoctorPage {
     pub fn count(&self, severity: &str) -> usize {
-        let is_it = |finding: &&ShownFinding| finding.severity == severity;
-        let of = self.findings.iter().filter(is_it);
-        of.map(|finding| 1 + finding.more).sum()
+        let mut count = 0;
+        for finding in &self.findings {
+            if finding.severity == severity {
+                count += 1 + finding.more;
+            }
+        }
+        count
     }
 
     /// The last finding that is kept of a code tells how many are not.
     fn shorten(&mut self) {
-        let mut kept: Vec<ShownFinding> = Vec::new();
+        let mut findings: Vec<ShownFinding> = Vec::new();
         for mut finding in std::mem::take(&mut self.findings) {
-            let is_same = |one: &&mut ShownFinding| {
-                (&one.code, &one.severity) == (&finding.code, &finding.severity)
-            };
-            let mut same: Vec<_> = kept.iter_mut().filter(is_same).collect();
+            let mut same: Vec<&mut ShownFinding> = findings.iter_mut().collect();
+            same.retain(|one| one.code == finding.code && one.severity == finding.severity);
             if same.len() == MAX_FINDINGS {
                 same[MAX_FINDINGS - 1].more += 1;
                 continue;
             }
             finding.more_evidence = finding.evidence.len().saturating_sub(MAX_EVIDENCE);
             finding.evidence.truncate(MAX_EVIDENCE);
-            kept.push(finding);
+            findings.push(finding);
         }
-        self.findings = kept;
+        self.findings = findings;
     }
 }
 
@@ -258,12 +260,12 @@ impl Answers {
     pub fn program(&self, command: &str) -> Option<&ProgramAnswer> {
         self.programs
             .iter()
-            .find(|one| one.program.command == command)
+            .find(|answer| answer.program.command == command)
     }
 
-    /// The libraries at these places.
-    pub fn at<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = &'a LockedFamily> {
-        places.iter().map(|place| &self.libraries[*place])
+    /// The libraries with these indexes.
+    pub fn at<'a>(&'a self, indexes: &'a [usize]) -> impl Iterator<Item = &'a LockedFamily> {
+        indexes.iter().map(|index| &self.libraries[*index])
     }
 }
 
@@ -290,7 +292,7 @@ impl Description {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         let mut texts = Vec::new();
         each_text(&mut value, &WORDS, &mut |text| texts.push(text.clone()));
-        let names = Names::collect(host, texts.iter().map(String::as_str));
+        let names = Names::collect(host, &texts);
         each_text(&mut value, &WORDS, &mut |text| {
             *text = names.hide_line(text);
         });
@@ -320,17 +322,22 @@ impl Description {
                 *text = show(text);
             }
         });
-        let read: Description = serde_json::from_value(value)?;
-        let programs = read.answers.programs.iter();
-        let mut places =
-            programs.flat_map(|one| one.picks.iter().chain(one.candidates.iter().flatten()));
-        let count = read.answers.libraries.len();
-        match places.find(|place| **place >= count) {
-            Some(place) => Err(UnreadReason::Unusable(format!(
-                "a program has library {place}, and there are {count}"
-            ))),
-            None => Ok(read),
+        let description: Description = serde_json::from_value(value)?;
+        let count = description.answers.libraries.len();
+        for program in &description.answers.programs {
+            for index in program
+                .picks
+                .iter()
+                .chain(program.candidates.iter().flatten())
+            {
+                if *index >= count {
+                    return Err(UnreadReason::Unusable(format!(
+                        "a program has library {index}, and there are {count}"
+                    )));
+                }
+            }
         }
+        Ok(description)
     }
 }
 
@@ -344,16 +351,18 @@ pub(super) fn bytes(host: &Host, path: &Path) -> Result<Vec<u8>, UnreadReason> {
     Ok(bytes)
 }
 
-/// Returns the JSON of one key, if the format is this one.
+/// The JSON of one key, if the format is this one.
 pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReason> {
     if bytes.starts_with(OLD_BEGIN) {
         return Err(UnreadReason::Old);
     }
-    let all: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes)?;
-    let of = |key: &str| all.get(key).map(|value| value.get());
-    match of("format").and_then(|format| format.parse().ok()) {
-        Some(FORMAT) => of(key).ok_or(UnreadReason::NoDescription),
-        Some(format) if format > FORMAT => Err(UnreadReason::Newer(format)),
+    let parts: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes)?;
+    let format = parts
+        .get("format")
+        .and_then(|format| format.get().parse().ok());
+    match (format, parts.get(key)) {
+        (Some(FORMAT), Some(part)) => Ok(part.get()),
+        (Some(format), _) if format > FORMAT => Err(UnreadReason::Newer(format)),
         _ => Err(UnreadReason::NoDescription),
     }
 }
@@ -362,20 +371,27 @@ pub(super) fn part<'b>(bytes: &'b [u8], key: &str) -> Result<&'b str, UnreadReas
 pub(super) fn commands(bytes: &[u8]) -> Result<String, UnreadReason> {
     let answers: Value = serde_json::from_str(part(bytes, "answers")?)?;
     let programs = answers["programs"].as_array().into_iter().flatten();
-    Ok(programs.map(|one| one["command"].to_string()).collect())
+    Ok(programs
+        .map(|program| program["command"].to_string())
+        .collect())
 }
 
-/// Passes every text to `change` but those below these keys. Keys are ours: names of fields, families and libraries.
-fn each_text(value: &mut Value, without: &[&str], change: &mut dyn FnMut(&mut String)) {
+/// Passes every text to `change` but those of these keys. Keys are ours: names of fields, families and libraries.
+fn each_text(value: &mut Value, unchanged: &[&str], change: &mut dyn FnMut(&mut String)) {
     match value {
         Value::String(text) => change(text),
-        Value::Array(values) => values
-            .iter_mut()
-            .for_each(|one| each_text(one, without, change)),
-        Value::Object(object) => object
-            .iter_mut()
-            .filter(|(key, _)| !without.contains(&key.as_str()))
-            .for_each(|(_, one)| each_text(one, without, change)),
+        Value::Array(values) => {
+            for value in values {
+                each_text(value, unchanged, change);
+            }
+        }
+        Value::Object(object) => {
+            for (key, value) in object {
+                if !unchanged.contains(&key.as_str()) {
+                    each_text(value, unchanged, change);
+                }
+            }
+        }
         _ => {}
     }
 }

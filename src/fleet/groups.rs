@@ -59,63 +59,12 @@ pub fn find(
     is_for_image: bool,
 ) -> (Vec<EqualMachines>, Vec<Unread>) {
     let mut unread = Vec::new();
-    let mut named: BTreeMap<String, PathBuf> = BTreeMap::new();
-    for path in paths.iter().map(|path| host.absolute(path)) {
-        let found = match host.list(&path) {
-            Ok(entries) => {
-                let names = entries.into_iter().map(|entry| path.join(entry.name));
-                names.filter(|path| is_description(path)).collect()
-            }
-            Err(_) if host.is_file(&path) => vec![path],
-            Err(error) => {
-                unread.push(Unread {
-                    path,
-                    why: UnreadReason::Io(error),
-                });
-                continue;
-            }
-        };
-        for path in found {
-            let name = path
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            match named.get(&name) {
-                _ if !is_host(&name) => unread.push(Unread {
-                    path,
-                    why: UnreadReason::NotAName,
-                }),
-                Some(other) if *other == path => {}
-                // The new description of the same machine.
-                Some(other) if other.with_extension("toml") == path => {}
-                Some(other) => unread.push(Unread {
-                    path,
-                    why: UnreadReason::Twice(other.clone()),
-                }),
-                None => _ = named.insert(name, path),
-            }
-        }
-    }
-    let all: Vec<Described> = named
-        .into_iter()
-        .map(|(name, path)| Described { name, path })
-        .collect();
-    let digest = |one: &Described| {
-        let bytes = description::bytes(host, &one.path)?;
-        let text = if is_for_image {
-            let commands = description::commands(&bytes)?;
-            commands + description::part(&bytes, "node")?
-        } else {
-            description::part(&bytes, "answers")?.to_owned()
-        };
-        Ok(storage::full_digest([UUIDS
-            .replace_all(&text, "$1")
-            .as_bytes()]))
-    };
-    let digests = parallel::map_each(&all, digest);
+    let machines = find_machines(host, paths, &mut unread);
+    let digests = parallel::map_each(&machines, |machine| {
+        equality_digest(host, &machine.path, is_for_image)
+    });
     let mut groups: BTreeMap<String, Vec<Described>> = BTreeMap::new();
-    for (machine, digest) in all.into_iter().zip(digests) {
+    for (machine, digest) in machines.into_iter().zip(digests) {
         match digest {
             Ok(digest) => groups.entry(digest).or_default().push(machine),
             Err(why) => unread.push(Unread {
@@ -135,4 +84,55 @@ pub fn find(
             .then_with(|| a.machines[0].cmp(&b.machines[0]))
     });
     (groups, unread)
+}
+
+/// The machines that have a description, by name.
+fn find_machines(host: &Host, paths: &[PathBuf], unread: &mut Vec<Unread>) -> Vec<Described> {
+    let mut by_name: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for path in paths {
+        let path = host.absolute(path);
+        let files = match host.list(&path) {
+            Ok(entries) => {
+                let files = entries.into_iter().map(|entry| path.join(entry.name));
+                files.filter(|file| is_description(file)).collect()
+            }
+            Err(_) if host.is_file(&path) => vec![path],
+            Err(error) => {
+                let why = UnreadReason::Io(error);
+                unread.push(Unread { path, why });
+                continue;
+            }
+        };
+        for path in files {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let why = match by_name.get(&*name) {
+                _ if !is_host(&name) => UnreadReason::NotAName,
+                None => {
+                    by_name.insert(name.into_owned(), path);
+                    continue;
+                }
+                Some(other) if *other == path => continue,
+                // The new description of the same machine.
+                Some(other) if other.with_extension("toml") == path => continue,
+                Some(other) => UnreadReason::Twice(other.clone()),
+            };
+            unread.push(Unread { path, why });
+        }
+    }
+    by_name
+        .into_iter()
+        .map(|(name, path)| Described { name, path })
+        .collect()
+}
+
+/// A digest of all in which equal machines are equal.
+fn equality_digest(host: &Host, path: &Path, is_for_image: bool) -> Result<String, UnreadReason> {
+    let bytes = description::bytes(host, path)?;
+    let text = if is_for_image {
+        description::commands(&bytes)? + description::part(&bytes, "node")?
+    } else {
+        description::part(&bytes, "answers")?.to_owned()
+    };
+    let text = UUIDS.replace_all(&text, "$1");
+    Ok(storage::full_digest([text.as_bytes()]))
 }

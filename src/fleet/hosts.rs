@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 
 /// True for a name that a list of hosts and a file can have.
 pub fn is_host(name: &str) -> bool {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain)
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns the names as one word, in which hosts that differ by a last number share brackets. Empty without names.
+/// The names as one word, in which hosts that differ by a last number share brackets. Empty without names.
 pub fn host_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    // By what is before the number, and by its width if it begins with a zero.
+    // By the text before the number, and by its width if it begins with a zero.
     let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
-    let mut plain: Vec<String> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     for name in names {
-        let before = name.trim_end_matches(|character: char| character.is_ascii_digit());
-        let digits = &name[before.len()..];
+        let stem = name.trim_end_matches(|character: char| character.is_ascii_digit());
+        let digits = &name[stem.len()..];
         match digits.parse() {
             Ok(number) => {
                 let width = if digits.starts_with('0') {
@@ -23,45 +26,41 @@ pub fn host_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
                 } else {
                     0
                 };
-                numbered.entry((before, width)).or_default().push(number);
+                numbered.entry((stem, width)).or_default().push(number);
             }
-            Err(_) => plain.push(name.to_owned()),
+            Err(_) => words.push(name.to_owned()),
         }
     }
     // `09` and `10` are of one width.
-    let keys: Vec<(&str, usize)> = numbered
-        .keys()
-        .copied()
-        .filter(|(_, width)| *width > 0)
-        .collect();
-    for (before, width) in keys {
-        let Some(others) = numbered.get_mut(&(before, 0)) else {
-            continue;
-        };
-        let fits = |number: &u64| number.to_string().len() == width;
-        let same: Vec<u64> = others.iter().copied().filter(fits).collect();
-        others.retain(|number| !fits(number));
-        numbered.entry((before, width)).or_default().extend(same);
-    }
-    for ((before, width), mut numbers) in numbered {
-        numbers.sort_unstable();
-        numbers.dedup();
-        let ranges: Vec<String> = numbers
-            .chunk_by(|one, next| one + 1 == *next)
-            .map(|run| match run {
-                [only] => format!("{only:0width$}"),
-                [first, .., last] => format!("{first:0width$}-{last:0width$}"),
-                [] => String::new(),
-            })
-            .collect();
-        match numbers.len() {
-            0 => {}
-            1 => plain.push(format!("{before}{}", ranges[0])),
-            _ => plain.push(format!("{before}[{}]", ranges.join(","))),
+    let keys: Vec<(&str, usize)> = numbered.keys().copied().collect();
+    for (stem, width) in keys {
+        if width > 0
+            && let Some(others) = numbered.get_mut(&(stem, 0))
+        {
+            let same: Vec<u64> = others
+                .extract_if(.., |number| number.to_string().len() == width)
+                .collect();
+            numbered.entry((stem, width)).or_default().extend(same);
         }
     }
-    plain.sort();
-    plain.join(",")
+    for ((stem, width), mut numbers) in numbered {
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut ranges = Vec::new();
+        for run in numbers.chunk_by(|number, next| number + 1 == *next) {
+            ranges.push(match run {
+                [first, .., last] => format!("{first:0width$}-{last:0width$}"),
+                _ => format!("{:0width$}", run[0]),
+            });
+        }
+        match numbers.len() {
+            0 => {}
+            1 => words.push(format!("{stem}{}", ranges[0])),
+            _ => words.push(format!("{stem}[{}]", ranges.join(","))),
+        }
+    }
+    words.sort();
+    words.join(",")
 }
 
 #[cfg(test)]

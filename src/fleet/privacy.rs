@@ -124,46 +124,45 @@ const SHOWN: &[&str] = &[
 
 impl Names {
     /// Collects the name of this user, and the names of others whose home directories are in the texts.
-    pub(super) fn collect<'t>(host: &Host, texts: impl Iterator<Item = &'t str>) -> Names {
+    pub(super) fn collect(host: &Host, texts: &[String]) -> Names {
         let home = host.home().and_then(|home| Some(home.to_str()?.to_owned()));
-        Names::of(home.as_deref(), &host.env, texts)
+        Names::new(home.as_deref(), &host.env, texts)
     }
 
-    fn of<'t>(
-        home: Option<&str>,
-        env: &Environment,
-        texts: impl Iterator<Item = &'t str>,
-    ) -> Names {
-        let is_common = |path: &str| COMMON.contains(&path.trim_matches('/'));
+    fn new(home: Option<&str>, env: &Environment, texts: &[String]) -> Names {
         let home = home
             .map(|home| home.trim_end_matches('/'))
             .filter(|home| home.len() > 1 && !is_common(home));
-        // A shared directory is no parent of home directories.
-        let above = home
-            .and_then(|home| home.rsplit_once('/'))
-            .map(|(above, _)| format!("{above}/"))
-            .filter(|above| above.len() > 1 && !is_common(above));
         let mut homes = HOMES.map(str::to_owned).to_vec();
-        homes.extend(above.filter(|above| !HOMES.contains(&above.as_str())));
-        let set = |name| Some(env.non_empty(name)?.to_str()?.to_owned());
-        let last = home.and_then(|home| home.rsplit('/').next().map(str::to_owned));
-        let own = [last, set("USER"), set("LOGNAME")].into_iter().flatten();
-        let mut found: BTreeMap<String, &str> = own
-            .filter(|name| !is_common(name))
-            .map(|name| (name, "user"))
-            .collect();
-        let ends = |c: char| c.is_whitespace() || ":;,=`'\"()".contains(c);
-        for path in texts.flat_map(|text| text.split(ends)) {
-            for above in &homes {
-                let name = path
-                    .strip_prefix(above.as_str())
-                    .and_then(|rest| rest.split('/').next());
-                if let Some(name) = name.filter(|name| !name.is_empty() && *name != "user") {
-                    found.entry(name.to_owned()).or_insert(OTHER);
+        let mut users = BTreeMap::new();
+        if let Some(home) = home {
+            let (parent, name) = home.rsplit_once('/').unwrap_or(("", home));
+            let parent = format!("{parent}/");
+            // A shared directory is no parent of home directories.
+            if parent.len() > 1 && !is_common(&parent) && !homes.contains(&parent) {
+                homes.push(parent);
+            }
+            users.insert(name.to_owned(), "user");
+        }
+        for variable in ["USER", "LOGNAME"] {
+            if let Some(name) = env.non_empty(variable).and_then(OsStr::to_str) {
+                users.insert(name.to_owned(), "user");
+            }
+        }
+        users.retain(|name, _| !is_common(name));
+        for text in texts {
+            for path in text.split(|c: char| c.is_whitespace() || ":;,=`'\"()".contains(c)) {
+                for parent in &homes {
+                    let name = path
+                        .strip_prefix(parent.as_str())
+                        .and_then(|rest| rest.split('/').next());
+                    if let Some(name) = name.filter(|name| !name.is_empty() && *name != "user") {
+                        users.entry(name.to_owned()).or_insert(OTHER);
+                    }
                 }
             }
         }
-        let mut users: Vec<_> = found.into_iter().collect();
+        let mut users: Vec<_> = users.into_iter().collect();
         users.sort_by_key(|(name, _)| Reverse(name.len()));
         Names {
             users,
@@ -172,62 +171,67 @@ impl Names {
         }
     }
 
-    /// Returns the text with all names replaced, and without logins in URLs.
+    /// The text with all names replaced, and without logins in URLs.
     fn hide(&self, text: &str) -> String {
         let mut text = match &self.home {
-            Some(home) => replace(text, home, HOME, |c| {
-                c.is_alphanumeric() || "_-.".contains(c)
-            }),
+            Some(home) => replace(text, home, HOME, is_of_name),
             None => text.to_owned(),
         };
         for (name, other) in &self.users {
-            for above in &self.homes {
-                let part = |c: char| c != '/' && (c.is_alphanumeric() || "_-.".contains(c));
-                text = replace(
-                    &text,
-                    &format!("{above}{name}"),
-                    &format!("{above}{other}"),
-                    part,
-                );
+            for parent in &self.homes {
+                let path = format!("{parent}{name}");
+                text = replace(&text, &path, &format!("{parent}{other}"), is_of_name);
             }
             // In any other place only what cannot mean something else.
             if name.len() > 2 && !is_known(name) {
                 text = replace(&text, name, other, char::is_alphanumeric);
             }
         }
-        for above in &self.homes {
-            text = without_others(&text, above);
+        for parent in &self.homes {
+            text = without_others(&text, parent);
         }
         without_keys(&without_logins(&text))
     }
 
     /// Like [`Names::hide`], for a command line, and without values that may be secrets.
     pub(super) fn hide_line(&self, line: &str) -> String {
-        let hidden =
+        let line =
             SECRET_VALUE.replace_all(line.as_bytes(), "${name}${before}…${after}".as_bytes());
-        self.hide(&String::from_utf8_lossy(&hidden))
+        self.hide(&String::from_utf8_lossy(&line))
     }
+}
+
+fn is_common(path: &str) -> bool {
+    COMMON.contains(&path.trim_matches('/'))
+}
+
+/// True for the characters of names of users and files.
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || "_-.".contains(c)
 }
 
 /// True for a word in the names of systems, libraries and frameworks. Replaced there, it would make another machine.
 fn is_known(word: &str) -> bool {
-    let catalog = catalog();
-    let of_families = catalog.families.iter();
-    let mut families = of_families.flat_map(|one| one.members.iter().chain([&one.name]));
-    let is_part = |name: &String| {
-        name.split(|c: char| !c.is_alphanumeric())
-            .any(|part| part == word)
-    };
-    let is_of_framework = catalog.frameworks.iter().any(|one| {
-        let names = [&one.modules, &one.packages, &one.distributions];
-        names.into_iter().flatten().chain([&one.name]).any(is_part)
-    });
-    COMMON.contains(&word) || SYSTEM.contains(&word) || is_of_framework || families.any(is_part)
+    let mut names = Vec::new();
+    for framework in &catalog().frameworks {
+        names.push(&framework.name);
+        names.extend(&framework.modules);
+        names.extend(&framework.packages);
+        names.extend(&framework.distributions);
+    }
+    for family in &catalog().families {
+        names.push(&family.name);
+        names.extend(&family.members);
+    }
+    let mut words = names
+        .into_iter()
+        .flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
+    COMMON.contains(&word) || SYSTEM.contains(&word) || words.any(|other| other == word)
 }
 
-/// Returns a command line as a description of this user's machine has it.
+/// A command line as a description of this user's machine has it.
 pub fn hidden(host: &Host, line: &str) -> String {
-    Names::collect(host, std::iter::empty()).hide_line(line)
+    Names::collect(host, &[]).hide_line(line)
 }
 
 /// True if a description keeps the variable: its value is neither private nor a key, and decides which libraries are used.
@@ -240,63 +244,64 @@ pub fn is_kept(name: &str, value: &str) -> bool {
 
 /// True for paths, numbers and words, unlike keys.
 fn is_plain(value: &str) -> bool {
-    let is_path_like = |part: &str| part.is_empty() || part.contains('/') || part.len() <= 64;
-    value.split([':', ';', ',', ' ']).all(is_path_like) && !value.contains(['\n', '\0'])
+    !value.contains(['\n', '\0'])
+        && value
+            .split([':', ';', ',', ' '])
+            .all(|part| part.contains('/') || part.len() <= 64)
 }
 
-/// Replaces every occurrence that is not a part of a longer name.
-fn replace(text: &str, name: &str, by: &str, goes_on: impl Fn(char) -> bool) -> String {
-    let (mut out, mut last) = (String::new(), 0);
-    for (at, _) in text.match_indices(name) {
-        let before = text[..at].chars().next_back();
-        let after = text[at + name.len()..].chars().next();
-        let is_part =
-            before.is_some_and(&goes_on) && !name.starts_with('/') || after.is_some_and(&goes_on);
-        if at >= last && !is_part {
-            out.push_str(&text[last..at]);
-            out.push_str(by);
-            last = at + name.len();
+/// Replaces every occurrence that is not a part of a longer name, whose characters `is_of_name` tells.
+fn replace(text: &str, name: &str, other: &str, is_of_name: fn(char) -> bool) -> String {
+    let (mut out, mut copied) = (String::new(), 0);
+    for (start, _) in text.match_indices(name) {
+        let end = start + name.len();
+        let mut before = text[..start].chars();
+        let mut after = text[end..].chars();
+        let is_part = before.next_back().is_some_and(is_of_name) && !name.starts_with('/')
+            || after.next().is_some_and(is_of_name);
+        if start >= copied && !is_part {
+            out.push_str(&text[copied..start]);
+            out.push_str(other);
+            copied = end;
         }
     }
-    out + &text[last..]
+    out + &text[copied..]
 }
 
-/// Replaces other users with home directories below `above`.
-fn without_others(text: &str, above: &str) -> String {
-    let is_part = |c: char| c.is_alphanumeric() || "_-.".contains(c);
-    let (mut out, mut last) = (String::new(), 0);
-    for (at, _) in text.match_indices(above) {
-        let start = at + above.len();
-        if at < last || text[..at].chars().next_back().is_some_and(is_part) {
+/// Replaces other users with home directories in `parent`.
+fn without_others(text: &str, parent: &str) -> String {
+    let (mut out, mut copied) = (String::new(), 0);
+    for (index, _) in text.match_indices(parent) {
+        let mut before = text[..index].chars();
+        if index < copied || before.next_back().is_some_and(is_of_name) {
             continue;
         }
-        let end = text[start..]
-            .find(|c| !is_part(c))
-            .map_or(text.len(), |length| start + length);
-        let name = &text[start..end];
-        out.push_str(&text[last..start]);
+        let start = index + parent.len();
+        let rest = &text[start..];
+        let name = &rest[..rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())];
+        out.push_str(&text[copied..start]);
         out.push_str(if name.is_empty() || name == "user" {
             name
         } else {
             OTHER
         });
-        last = end;
+        copied = start + name.len();
     }
-    out + &text[last..]
+    out + &text[copied..]
 }
 
 /// Removes user and token from `https://user:token@host/`.
 fn without_logins(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        out.push_str(before);
-        let end = after
+    while let Some((scheme, address)) = rest.split_once("://") {
+        out.push_str(scheme);
+        out.push_str("://");
+        let end = address
             .find(|c: char| c == '/' || c.is_whitespace() || "\"'".contains(c))
-            .unwrap_or(after.len());
-        let host = after[..end].rfind('@').map_or(0, |at| at + 1);
-        rest = &after[host..];
+            .unwrap_or(address.len());
+        let host = address[..end].rfind('@').map_or(0, |index| index + 1);
+        rest = &address[host..];
     }
     out + rest
 }
@@ -304,30 +309,31 @@ fn without_logins(text: &str) -> String {
 /// Replaces words that look like keys: long ones of capitals, small letters and digits. Hashes in directories have no
 /// capitals.
 fn without_keys(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let is_key = |word: &str| {
-        let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
-        // The names of C++ symbols are as long.
-        word.len() >= KEY_LENGTH
-            && !word.starts_with("_Z")
-            && has(u8::is_ascii_digit)
-            && has(u8::is_ascii_uppercase)
-            && (has(u8::is_ascii_lowercase) || !word.contains('_'))
-    };
     let mut out = String::new();
-    for part in text.split_inclusive(|c| !is_part(c)) {
-        let word = part.trim_end_matches(|c| !is_part(c));
+    for part in text.split_inclusive(|c| !is_of_word(c)) {
+        let word = part.trim_end_matches(|c| !is_of_word(c));
         if is_key(word) {
-            out.push_str(&format!(
-                "hidden{}",
-                &storage::digest([word.as_bytes()])[..8]
-            ));
+            out.push_str("hidden");
+            out.push_str(&storage::digest([word.as_bytes()])[..8]);
         } else {
             out.push_str(word);
         }
         out.push_str(&part[word.len()..]);
     }
     out
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_key(word: &str) -> bool {
+    // The names of C++ symbols are as long.
+    word.len() >= KEY_LENGTH
+        && !word.starts_with("_Z")
+        && word.contains(|c: char| c.is_ascii_digit())
+        && word.contains(|c: char| c.is_ascii_uppercase())
+        && (word.contains(|c: char| c.is_ascii_lowercase()) || !word.contains('_'))
 }
 
 #[cfg(test)]
@@ -337,8 +343,8 @@ mod tests {
     #[test]
     fn saved_descriptions_name_no_user() {
         let env = [("USER", "alice-secret")].into_iter().collect();
-        let texts = ["in `/home/bobby/x`, /scratch/alice-secret/y"];
-        let names = Names::of(Some("/home/alice-secret"), &env, texts.into_iter());
+        let texts = ["in `/home/bobby/x`, /scratch/alice-secret/y".to_owned()];
+        let names = Names::new(Some("/home/alice-secret"), &env, &texts);
         assert_eq!(names.hide("/home/alice-secret/lib"), "/home/user/lib");
         assert_eq!(
             names.hide("/scratch/alice-secret/lib:/home/bobby/l:/scratch/bobby/l"),
@@ -380,7 +386,7 @@ mod tests {
             ("cudnn", "/opt/libcudnn.so.9"),
         ] {
             let home = format!("/home/{name}");
-            let names = Names::of(Some(&home), &env, std::iter::empty());
+            let names = Names::new(Some(&home), &env, &[]);
             assert_eq!(names.hide(path), path);
             assert_eq!(
                 names.hide(&format!("{home}/x")),

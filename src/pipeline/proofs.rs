@@ -23,7 +23,7 @@ use crate::storage;
 use crate::variables::reaches_libraries;
 use crate::verify::kept_proofs::{self, AwaitedProof};
 use crate::verify::protocol::ProofStep;
-use crate::verify::{self, Ask, ProofCause, ProofSubject, Skip, Verdict};
+use crate::verify::{self, ProofCause, ProofSettings, ProofSubject, Skip, Verdict};
 
 /// How many sets are tried after the first.
 const MORE: usize = 3;
@@ -204,7 +204,7 @@ pub fn prove_once(
     if !inventory.has_gpu() && level > Level::Load {
         return Ok(Verdict::Skipped { why: Skip::NoGpu });
     }
-    let ask = Ask {
+    let proof_settings = ProofSettings {
         level,
         seed: options.seed.unwrap_or_else(|| seed(host)),
         limit: verify::limit(level),
@@ -225,7 +225,7 @@ pub fn prove_once(
         subject,
         env,
         inventory,
-        ask,
+        proof_settings,
         &mut progress,
     );
     if shown.is_some() {

@@ -9,7 +9,7 @@ pub mod project;
 pub mod supply;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -109,117 +109,128 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
     if process.failure.is_some() {
         return Prediction::new(&process, start);
     }
-    let mut orders = vec![with_opened(process.clone(), &program.loads)];
-    for (at, first) in program
-        .loads
-        .iter()
-        .enumerate()
-        .filter(|(at, load)| *at > 0 && load.may_be_first)
-    {
-        let others = program.loads[..at].iter().chain(&program.loads[at + 1..]);
-        let order = with_opened(process.clone(), [first].into_iter().chain(others));
-        if orders.iter().all(|known| origins(known) != origins(&order)) {
+    let mut orders = vec![open_all(process.clone(), &program.loads)];
+    for (index, first) in program.loads.iter().enumerate().skip(1) {
+        if !first.may_be_first {
+            continue;
+        }
+        let mut loads = vec![first];
+        loads.extend(&program.loads[..index]);
+        loads.extend(&program.loads[index + 1..]);
+        let order = open_all(process.clone(), loads);
+        if orders.iter().all(|other| origins(other) != origins(&order)) {
             orders.push(order);
         }
     }
-    let mut predictions = orders
-        .iter()
-        .map(|opened| predict_use(opened, start, inventory));
-    let mut prediction = predictions.next().unwrap_or_default();
-    predictions.for_each(|other| prediction.join(other));
+    let mut prediction = Prediction::default();
+    for (index, order) in orders.iter().enumerate() {
+        let of_order = predict_use(order, start, inventory);
+        if index == 0 {
+            prediction = of_order;
+        } else {
+            prediction.join(of_order);
+        }
+    }
     prediction
 }
 
 /// Opens libraries one after the other. If an object opens one of them, that object is opened before it.
-fn with_opened<'h, 'l>(
+fn open_all<'h, 'l>(
     mut process: Process<'h>,
     loads: impl IntoIterator<Item = &'l Load>,
 ) -> Process<'h> {
     for load in loads {
-        let is_first = load.may_be_first;
-        let open = |by: &PathBuf| match position(&process, by) {
-            None if is_first => process.open(&by.to_string_lossy(), None).ok(),
-            known => known,
-        };
-        let by = load.by.as_ref().and_then(open);
-        let _ = process.open(&load.name, by);
+        let mut opener = None;
+        if let Some(path) = &load.by {
+            opener = process
+                .loaded
+                .iter()
+                .position(|loaded| loaded.object.path == *path);
+            if opener.is_none() && load.may_be_first {
+                opener = process.open(&path.to_string_lossy(), None).ok();
+            }
+        }
+        let _ = process.open(&load.name, opener);
     }
     process
 }
 
-/// Returns each mapped file with the file that asked for it, which tell one order of opening from another.
+/// Each mapped file with the file that asked for it, which tell one order of opening from another.
 fn origins(process: &Process<'_>) -> BTreeSet<(FileId, Option<FileId>)> {
-    let id = |index: usize| process.loaded[index].object.id;
-    process
-        .loaded
-        .iter()
-        .map(|loaded| (loaded.object.id, loaded.requester.map(id)))
-        .collect()
+    let mut origins = BTreeSet::new();
+    for loaded in &process.loaded {
+        let requester = loaded.requester.map(|index| &process.loaded[index]);
+        origins.insert((
+            loaded.object.id,
+            requester.map(|requester| requester.object.id),
+        ));
+    }
+    origins
 }
 
 /// Follows the libraries that NVIDIA's libraries open, in every order of use.
-fn predict_use(opened: &Process<'_>, start: usize, inventory: &Inventory) -> Prediction {
-    let used = |first: Option<&(usize, Opened)>| {
-        let mut process = opened.clone();
-        let mut missing: Vec<MissingLibrary> = Vec::new();
-        if let Some((by, opened)) = first {
-            missing.extend(open_first(&mut process, opened, *by));
-        }
-        use_all(&mut process, inventory, &mut missing);
-        let mut prediction = Prediction::new(&process, start);
-        prediction.missing.extend(missing);
-        prediction
-    };
-    let mut prediction = used(None);
-    for first in first_uses(opened, inventory) {
-        prediction.join(used(Some(&first)));
+fn predict_use(process: &Process<'_>, start: usize, inventory: &Inventory) -> Prediction {
+    let mut prediction = predict_order(process.clone(), None, start, inventory);
+    for first in first_uses(process, inventory) {
+        let of_order = predict_order(process.clone(), Some(&first), start, inventory);
+        prediction.join(of_order);
     }
     prediction
 }
 
-/// Opens all that NVIDIA's libraries may open, one after the other.
-fn use_all(process: &mut Process<'_>, inventory: &Inventory, missing: &mut Vec<MissingLibrary>) {
-    let mut next = 0;
-    while next < process.loaded.len() && process.loaded.len() < LIMIT {
-        let object = process.loaded[next].object.clone();
-        for opened in opened_by(&object, inventory) {
-            missing.extend(open_first(process, &opened, next));
-        }
-        next += 1;
+/// Opens a library before all others, then all that NVIDIA's libraries may open, one after the other.
+fn predict_order(
+    mut process: Process<'_>,
+    first: Option<&LibraryUse>,
+    start: usize,
+    inventory: &Inventory,
+) -> Prediction {
+    let mut missing: Vec<MissingLibrary> = Vec::new();
+    if let Some(first) = first {
+        missing.extend(open_first_name(&mut process, first));
     }
+    let mut index = 0;
+    while index < process.loaded.len() && process.loaded.len() < LIMIT {
+        let object = process.loaded[index].object.clone();
+        for library in uses(index, &object, inventory) {
+            missing.extend(open_first_name(&mut process, &library));
+        }
+        index += 1;
+    }
+    let mut prediction = Prediction::new(&process, start);
+    prediction.missing.extend(missing);
+    prediction
 }
 
-/// Returns the parts of families that open other parts of their own: any of them may be used first. Each comes with the
-/// index of the object that opens it.
-fn first_uses(process: &Process<'_>, inventory: &Inventory) -> Vec<(usize, Opened)> {
-    let loaded = process.loaded.iter().enumerate();
-    let of_object = |(by, loaded): (usize, &LoadedObject)| {
-        let own = opened_by(&loaded.object, inventory)
-            .into_iter()
-            .filter(|opened| opened.is_own);
-        // `use_all` already uses the first one first.
-        own.skip(1)
-            .map(move |opened| (by, opened))
-            .collect::<Vec<_>>()
-    };
-    loaded.flat_map(of_object).collect()
+/// The parts of families that open other parts of their own: any of them may be used first.
+fn first_uses(process: &Process<'_>, inventory: &Inventory) -> Vec<LibraryUse> {
+    let mut first_uses = Vec::new();
+    for (index, loaded) in process.loaded.iter().enumerate() {
+        let mut own = uses(index, &loaded.object, inventory);
+        own.retain(|library| library.is_own);
+        // One order already uses the first one first.
+        first_uses.extend(own.into_iter().skip(1));
+    }
+    first_uses
 }
 
 /// Opens the first of the names that is there. Returns a miss where none is there and the family does not work without it.
-fn open_first(process: &mut Process<'_>, opened: &Opened, by: usize) -> Option<MissingLibrary> {
+fn open_first_name(process: &mut Process<'_>, library: &LibraryUse) -> Option<MissingLibrary> {
     let mut tried = Vec::new();
-    for name in &opened.names {
-        match process.open(name, Some(by)) {
+    for name in &library.names {
+        match process.open(name, Some(library.opener)) {
             Ok(_) => return None,
-            Err(LoadFailure::NotFound(miss)) if miss.requester == by => tried.extend(miss.tried),
+            Err(LoadFailure::NotFound(miss)) if miss.requester == library.opener => {
+                tried.extend(miss.tried);
+            }
             Err(_) => {}
         }
     }
-    let name = opened.required.clone()?;
+    let name = library.required.clone()?;
     let family = family_of(&name);
     Some(MissingLibrary {
         name,
-        requester: process.loaded[by].object.path.clone(),
+        requester: process.loaded[library.opener].object.path.clone(),
         tried,
         family,
     })
@@ -228,86 +239,79 @@ fn open_first(process: &mut Process<'_>, opened: &Opened, by: usize) -> Option<M
 impl Predicted {
     /// [`Family::is_shim`] of this file.
     pub fn is_shim(&self) -> bool {
-        let family = self
-            .family
-            .as_deref()
-            .and_then(|family| catalog().family(family));
-        family.is_some_and(|family| family.is_shim(&self.stem, self.soname))
+        let family = self.family.as_deref();
+        family
+            .and_then(|family| catalog().family(family))
+            .is_some_and(|family| family.is_shim(&self.stem, self.soname))
+    }
+
+    fn new(loaded: &[LoadedObject], index: usize, start: usize) -> Predicted {
+        let LoadedObject { object, name, .. } = &loaded[index];
+        let requester = loaded[index].requester.map(|index| &loaded[index].object);
+        let family = catalog().family_of_file(&object.path).or_else(|| {
+            // A file that auditwheel renamed is of no family, unless it kept a SONAME that others ask for.
+            catalog().family_of_bundled(&object.path)?;
+            catalog().family_of(object.soname.as_deref()?)
+        });
+        Predicted {
+            name: name.clone(),
+            path: object.path.clone(),
+            requester: requester.map_or_else(PathBuf::new, |requester| requester.path.clone()),
+            rule: loaded[index].rule.clone(),
+            when: if index < start {
+                MappedWhen::Start
+            } else {
+                MappedWhen::Opened
+            },
+            is_linked: requester.is_some_and(|requester| requester.needed.contains(name)),
+            family: family.map(|(family, _)| family.name.clone()),
+            stem: family.map_or("", |(_, stem)| stem).to_owned(),
+            soname: object.soname.as_deref().and_then(soname_number),
+            id: object.id,
+        }
     }
 }
 
 impl Prediction {
     /// Adds the files that only another order of use would map, and the names that only it would miss.
     fn join(&mut self, other: Prediction) {
-        let is_known = |miss: &MissingLibrary| {
-            self.missing
-                .iter()
-                .any(|known| known.name == miss.name && known.requester == miss.requester)
-        };
-        let lost: Vec<MissingLibrary> = other
-            .missing
-            .into_iter()
-            .filter(|miss| !is_known(miss))
-            .collect();
-        self.missing.extend(lost);
-        let mut new = other.files;
-        new.retain(|file| self.files.iter().all(|known| known.id != file.id));
-        self.files.extend(new);
+        let mut missing = other.missing;
+        missing.retain(|library| {
+            let mut own = self.missing.iter();
+            !own.any(|own| own.name == library.name && own.requester == library.requester)
+        });
+        self.missing.extend(missing);
+        let mut files = other.files;
+        files.retain(|file| self.files.iter().all(|own| own.id != file.id));
+        self.files.extend(files);
         self.has_two_shims |= other.has_two_shims;
         self.watched.extend(other.watched);
     }
 
     /// `start` counts the objects that are mapped before the program runs.
     fn new(process: &Process<'_>, start: usize) -> Prediction {
-        let loaded = &process.loaded;
-        let path = |index: usize| loaded[index].object.path.clone();
-        let file = |(index, file): (usize, &LoadedObject)| {
-            // A file that auditwheel renamed is of no family, unless it kept a SONAME that others ask for.
-            let by_soname = || {
-                catalog().family_of_bundled(&file.object.path)?;
-                catalog().family_of(file.object.soname.as_deref()?)
-            };
-            let known = catalog().family_of_file(&file.object.path);
-            let (family, stem) = known.or_else(by_soname).unzip();
-            Predicted {
-                name: file.name.clone(),
-                path: file.object.path.clone(),
-                requester: file.requester.map(path).unwrap_or_default(),
-                rule: file.rule.clone(),
-                when: if index < start {
-                    MappedWhen::Start
-                } else {
-                    MappedWhen::Opened
-                },
-                is_linked: file
-                    .requester
-                    .is_some_and(|by| loaded[by].object.needed.contains(&file.name)),
-                family: family.map(|family| family.name.clone()),
-                stem: stem.unwrap_or_default().to_owned(),
-                soname: file.object.soname.as_deref().and_then(soname_number),
-                id: file.object.id,
-            }
-        };
-        let missing = process.missing.iter().map(|miss| MissingLibrary {
-            name: miss.name.clone(),
-            requester: path(miss.requester),
-            tried: miss.tried.clone(),
-            family: family_of(&miss.name),
-        });
-        let files: Vec<Predicted> = loaded.iter().enumerate().map(file).collect();
-        let mut shims = files.iter().enumerate().filter(|(_, file)| file.is_shim());
-        let is_second = |(at, shim): (usize, &Predicted)| {
-            files[..at]
-                .iter()
-                .any(|other| other.is_shim() && other.family == shim.family)
-        };
-        Prediction {
-            has_two_shims: shims.any(is_second),
-            files,
-            missing: missing.collect(),
+        let mut prediction = Prediction {
             failure: process.failure.clone(),
             watched: process.searcher().depends_on().into_iter().collect(),
+            ..Prediction::default()
+        };
+        let mut families_of_shims = BTreeSet::new();
+        for index in 0..process.loaded.len() {
+            let file = Predicted::new(&process.loaded, index, start);
+            if file.is_shim() {
+                prediction.has_two_shims |= !families_of_shims.insert(file.family.clone());
+            }
+            prediction.files.push(file);
         }
+        for miss in &process.missing {
+            prediction.missing.push(MissingLibrary {
+                name: miss.name.clone(),
+                requester: process.loaded[miss.requester].object.path.clone(),
+                tried: miss.tried.clone(),
+                family: family_of(&miss.name),
+            });
+        }
+        prediction
     }
 }
 
@@ -317,16 +321,11 @@ fn family_of(name: &str) -> Option<String> {
         .map(|(family, _)| family.name.clone())
 }
 
-fn position(process: &Process<'_>, path: &Path) -> Option<usize> {
-    process
-        .loaded
-        .iter()
-        .position(|loaded| loaded.object.path == path)
-}
-
 /// A library that another one of NVIDIA's opens once it is used.
-struct Opened {
-    /// The names that it tries, in order, until one is there.
+struct LibraryUse {
+    /// The index of the object that opens it.
+    opener: usize,
+    /// The names that the opener tries, in order, until one is there.
     names: Vec<String>,
     /// Its SONAME, where its family does not work without it.
     required: Option<String>,
@@ -334,76 +333,86 @@ struct Opened {
     is_own: bool,
 }
 
-fn opened_by(object: &Object, inventory: &Inventory) -> Vec<Opened> {
-    let name = object
-        .path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
+/// The libraries that an object opens once it is used.
+fn uses(opener: usize, object: &Object, inventory: &Inventory) -> Vec<LibraryUse> {
+    let file_name = object.path.file_name().and_then(|name| name.to_str());
     // The SONAME identifies a library whose file has another name.
-    let mut names = [Some(name), object.soname.as_deref()].into_iter().flatten();
-    let known = names.find_map(|name| {
+    let names = [file_name, object.soname.as_deref()];
+    let Some((family, stem, suffix)) = names.into_iter().flatten().find_map(|name| {
         let (stem, suffix) = names::split(name)?;
         let stem = names::without_hash(stem).unwrap_or(stem);
         Some((catalog().family_of_stem(stem)?, stem, suffix))
-    });
-    let Some((family, stem, suffix)) = known else {
+    }) else {
         return Vec::new();
     };
     let installation = inventory.installation_of(object.id);
-    let soname = object
-        .soname
-        .as_deref()
-        .and_then(names::split)
-        .map_or(suffix, |(_, suffix)| suffix);
-    let major = first_number(soname).unwrap_or(0);
-    // A copied file keeps the version in its name.
-    let of_name = suffix
-        .parse::<Version>()
-        .ok()
-        .filter(|version| version.numbers().len() >= 3);
-    let of_name = of_name.filter(|_| !family.numbered_otherwise);
-    // In a view, a shim also has the names of the version that it is over.
-    let of_shim = || {
-        installation
-            .filter(|_| family.is_shim(stem, Some(major)))?
-            .shim
-    };
-    let version = of_shim().or(of_name).or_else(|| installation?.version);
-    let opened = family
-        .dlopens(major)
-        .filter(|(by, _)| *by == stem)
-        .filter_map(|(_, opened)| match catalog().family_of_stem(opened)? {
-            own if own.name == family.name => {
-                let is_required = family.required(major).contains(&opened);
-                Some(Opened {
-                    names: own_names(family, opened, major, version, installation)?,
-                    required: is_required.then(|| format!("{opened}.so.{major}")),
+    let soname = object.soname.as_deref().and_then(names::split);
+    let major = first_number(soname.map_or(suffix, |(_, suffix)| suffix)).unwrap_or(0);
+    let version = version_in_names(family, stem, suffix, major, installation);
+    let mut uses = Vec::new();
+    for (user, part) in family.dlopens(major) {
+        if user != stem {
+            continue;
+        }
+        let Some(other) = catalog().family_of_stem(part) else {
+            continue;
+        };
+        if other.name == family.name {
+            if let Some(names) = own_names(family, part, major, version, installation) {
+                let is_required = family.required(major).contains(&part);
+                uses.push(LibraryUse {
+                    opener,
+                    names,
+                    required: is_required.then(|| format!("{part}.so.{major}")),
                     is_own: family.dlopens_own_members,
-                })
+                });
             }
-            other => {
-                let suffix = other.suffix(
-                    installation
-                        .and_then(|installation| installation.cuda)
-                        .unwrap_or(0),
-                )?;
-                let bare = format!("{opened}.so");
-                let is_tried = family.dlopens_unversioned(major).contains(&bare);
-                let names = [format!("{opened}.so.{suffix}")]
-                    .into_iter()
-                    .chain(is_tried.then_some(bare));
-                Some(Opened {
-                    names: names.collect(),
-                    required: None,
-                    is_own: false,
-                })
+            continue;
+        }
+        let cuda = installation.and_then(|installation| installation.cuda);
+        if let Some(suffix) = other.suffix(cuda.unwrap_or(0)) {
+            let mut names = vec![format!("{part}.so.{suffix}")];
+            let bare_name = format!("{part}.so");
+            if family.dlopens_unversioned(major).contains(&bare_name) {
+                names.push(bare_name);
             }
-        });
-    opened.collect()
+            uses.push(LibraryUse {
+                opener,
+                names,
+                required: None,
+                is_own: false,
+            });
+        }
+    }
+    uses
 }
 
-/// Returns the names by which a library asks for another of its own family: by its own version, longest first; by the minor
+/// The version in the names by which a library asks for the other parts of its family.
+fn version_in_names(
+    family: &Family,
+    stem: &str,
+    suffix: &str,
+    major: u32,
+    installation: Option<&Installation>,
+) -> Option<Version> {
+    // In a view, a shim also has the names of the version that it is over.
+    if let Some(installation) = installation
+        && family.is_shim(stem, Some(major))
+        && installation.shim.is_some()
+    {
+        return installation.shim;
+    }
+    // A copied file keeps the version in its name.
+    if let Ok(version) = suffix.parse::<Version>()
+        && version.numbers().len() >= 3
+        && !family.numbered_otherwise
+    {
+        return Some(version);
+    }
+    installation?.version
+}
+
+/// The names by which a library asks for another of its own family: by its own version, longest first; by the minor
 /// where the SONAME carries it; else by the SONAME.
 fn own_names(
     family: &Family,
@@ -412,19 +421,18 @@ fn own_names(
     version: Option<Version>,
     installation: Option<&Installation>,
 ) -> Option<Vec<String>> {
-    let numbered = |version: Version| format!("{stem}.so.{version}");
-    if family.minor_in_soname.iter().any(|known| known == stem) {
-        return version.map(|version| vec![numbered(version.truncated(2))]);
+    if family.minor_in_soname.iter().any(|member| member == stem) {
+        return Some(vec![format!("{stem}.so.{}", version?.truncated(2))]);
     }
     if !family.soname_is_version {
-        return installation?
-            .member(stem)
-            .map(|member| vec![member.soname.clone()]);
+        return Some(vec![installation?.member(stem)?.soname.clone()]);
     }
-    let lengths = (2..=3)
-        .rev()
-        .filter_map(|count| Some(version?.truncated(count)));
-    let mut names: Vec<String> = lengths.map(numbered).collect();
+    let mut names = Vec::new();
+    if let Some(version) = version {
+        for count in [3, 2] {
+            names.push(format!("{stem}.so.{}", version.truncated(count)));
+        }
+    }
     names.extend([format!("{stem}.so.{major}"), format!("{stem}.so")]);
     Some(names)
 }

@@ -11,7 +11,7 @@ use crate::formats::audit_log::{TraceRecord, TracedRule};
 use crate::formats::elf::Elf;
 use crate::host::Host;
 use crate::program::Program;
-use crate::solve::{Pick, Plan};
+use crate::solve::Plan;
 use crate::text;
 
 #[derive(Debug, Serialize)]
@@ -71,14 +71,16 @@ impl ObservedProcess {
                 });
                 continue;
             }
-            let known = images.iter().rposition(|image| image.pid == record.pid);
-            let index = known.unwrap_or_else(|| {
-                images.push(ProcessImage::new(record.pid, None));
-                images.len() - 1
-            });
-            images[index]
-                .files
-                .push(MappedLibrary::new(host, record, plan));
+            let pid = record.pid;
+            let library = MappedLibrary::new(host, record, plan);
+            match images.iter_mut().rfind(|image| image.pid == pid) {
+                Some(image) => image.files.push(library),
+                None => {
+                    let mut image = ProcessImage::new(pid, None);
+                    image.files.push(library);
+                    images.push(image);
+                }
+            }
         }
         // cudarun becomes each program that it follows.
         let own = host.own_executable().ok();
@@ -107,24 +109,28 @@ impl MappedLibrary {
             .canonical(&record.path)
             .unwrap_or_else(|_| record.path.clone());
         let id = host.stat(&record.path).ok().map(|stat| stat.id);
-        let family_of = |path| {
-            catalog()
-                .family_of_file(path)
-                .map(|(family, _)| family.name.clone())
-        };
-        let family = family_of(&record.path).or_else(|| family_of(&file));
-        let picks = plan.iter().flat_map(|plan| &plan.picks);
-        let of_family: Vec<_> = picks
-            .filter(|pick| Some(&pick.installation.family) == family.as_ref())
-            .collect();
-        let is_picked = of_family
-            .iter()
-            .any(|pick| id.is_some_and(|id| pick.installation.has_file(id)));
-        let is_of_soname = |pick: &&Pick| pick.is_of_soname(number(host, &record.path));
+        let family = catalog()
+            .family_of_file(&record.path)
+            .or_else(|| catalog().family_of_file(&file))
+            .map(|(family, _)| family.name.clone());
+        let mut picks = Vec::new();
+        for pick in plan.iter().flat_map(|plan| &plan.picks) {
+            if Some(&pick.installation.family) == family.as_ref() {
+                picks.push(pick);
+            }
+        }
+        let is_picked =
+            id.is_some_and(|id| picks.iter().any(|pick| pick.installation.has_file(id)));
+        let mut in_plan = is_picked.then_some(true);
         // A shim from elsewhere opens the picked files.
-        let should_be_picked = || !catalog().is_shim(&file) && of_family.iter().any(is_of_soname);
+        if !is_picked && !picks.is_empty() && !catalog().is_shim(&file) {
+            let number = soname_number_of(host, &record.path);
+            if picks.iter().any(|pick| pick.is_of_soname(number)) {
+                in_plan = Some(false);
+            }
+        }
         MappedLibrary {
-            in_plan: (is_picked || should_be_picked()).then_some(is_picked),
+            in_plan,
             name: record.name,
             path: record.path,
             requester: record.requester,
@@ -135,8 +141,8 @@ impl MappedLibrary {
     }
 }
 
-/// Returns the number in a file's SONAME, or in its name where it has none.
-fn number(host: &Host, file: &Path) -> Option<u32> {
+/// The number in a file's SONAME, or in its name where it has none.
+fn soname_number_of(host: &Host, file: &Path) -> Option<u32> {
     let data = host.map(file).ok();
     let elf = data.as_deref().and_then(|data| Elf::parse(data).ok());
     let name = elf

@@ -7,7 +7,7 @@ use crate::inventory::{Installation, Inventory};
 use crate::loader::search::FoundBy;
 use crate::predict::Prediction;
 use crate::predict::supply::{FamilySupply, SupplyFault, given};
-use crate::solve::{Conflict, Outcome, Pick, Plan, Reason, Rejection};
+use crate::solve::{Conflict, Outcome, Pick, Plan, Reason};
 
 /// A requirement that is not met.
 #[derive(Debug)]
@@ -37,10 +37,10 @@ impl Trouble<'_> {
     }
 }
 
-/// Returns the first requirement that is not met.
+/// The first requirement that is not met.
 pub fn judge<'a>(
     outcome: &'a Outcome,
-    before: &'a Prediction,
+    prediction: &'a Prediction,
     inventory: &'a Inventory,
 ) -> Option<Trouble<'a>> {
     let plan = match outcome {
@@ -48,47 +48,50 @@ pub fn judge<'a>(
         Outcome::Nothing { .. } => return None,
         Outcome::Plan(plan) => plan,
     };
-    let given = given(before, inventory);
-    plan.picks
-        .iter()
-        .find_map(|pick| match given.get(pick.installation.family.as_str()) {
-            Some(given) => check_supply(given, pick, plan, inventory),
+    let supplies = given(prediction, inventory);
+    for pick in &plan.picks {
+        let trouble = match supplies.get(pick.installation.family.as_str()) {
+            Some(supply) => check_supply(supply, pick, plan, inventory),
             None => under_another_name(pick, plan, inventory),
-        })
+        };
+        if trouble.is_some() {
+            return trouble;
+        }
+    }
+    None
 }
 
 fn check_supply<'a>(
-    given: &FamilySupply<'a>,
+    supply: &FamilySupply<'a>,
     pick: &'a Pick,
     plan: &'a Plan,
     inventory: &'a Inventory,
 ) -> Option<Trouble<'a>> {
-    let installations: Vec<&Installation> = given
-        .installations
-        .iter()
-        .filter_map(|(installation, _)| *installation)
-        .collect();
+    let mut installations = Vec::new();
+    let mut versions = BTreeSet::new();
+    let mut by_library_path = false;
+    for (installation, files) in &supply.installations {
+        if let Some(installation) = installation {
+            versions.insert((installation.version, installation.cuda));
+            installations.push(*installation);
+        }
+        for file in files {
+            by_library_path |= matches!(file.rule, FoundBy::LibraryPath { .. });
+        }
+    }
     // Two installations of one version do no harm.
-    let versions: BTreeSet<_> = installations
-        .iter()
-        .map(|installation| (installation.version, installation.cuda))
-        .collect();
-    let is_told = |fault: &SupplyFault| {
-        versions.len() > 1 || !matches!(fault, SupplyFault::Mixed | SupplyFault::Twice)
-    };
-    if let Some(fault) = given.fault(inventory).filter(is_told) {
-        let mut files = given.installations.iter().flat_map(|(_, files)| files);
-        let by_library_path = files.any(|file| matches!(file.rule, FoundBy::LibraryPath { .. }));
-        let (family, instead) = (pick.installation.family.as_str(), &pick.installation);
+    if let Some(fault) = supply.fault(inventory)
+        && (versions.len() > 1 || !matches!(fault, SupplyFault::Mixed | SupplyFault::Twice))
+    {
         return Some(Trouble::Faulty {
-            family,
+            family: &pick.installation.family,
             fault,
             installations,
             by_library_path,
-            instead,
+            instead: &pick.installation,
         });
     }
-    given
+    supply
         .deciding()
         .into_iter()
         .flatten()
@@ -102,11 +105,14 @@ fn under_another_name<'a>(
     plan: &'a Plan,
     inventory: &'a Inventory,
 ) -> Option<Trouble<'a>> {
-    let mut given = inventory.installations.iter().filter(|installation| {
-        installation.family == pick.installation.family && installation.loader_gives
-    });
-    let first = unfit(given.next()?, pick, plan);
-    first.filter(|_| given.all(|installation| unfit(installation, pick, plan).is_some()))
+    let mut first = None;
+    for installation in &inventory.installations {
+        if installation.family == pick.installation.family && installation.loader_gives {
+            let trouble = unfit(installation, pick, plan)?;
+            first.get_or_insert(trouble);
+        }
+    }
+    first
 }
 
 fn unfit<'a>(
@@ -114,25 +120,21 @@ fn unfit<'a>(
     pick: &'a Pick,
     plan: &'a Plan,
 ) -> Option<Trouble<'a>> {
-    let rejection = plan.rejected.iter().find(
-        |Rejection {
-             installation: rejected,
-             ..
-         }| {
-            rejected.family == installation.family && rejected.directory == installation.directory
-        },
-    )?;
-    let is_its_own = !matches!(
-        rejection.reason,
+    let rejection = plan.rejected.iter().find(|rejection| {
+        let rejected = &rejection.installation;
+        rejected.family == installation.family && rejected.directory == installation.directory
+    })?;
+    match &rejection.reason {
+        // It fits by itself.
         Reason::Clash { .. }
-            | Reason::DeadEnd
-            | Reason::LessPreferred { .. }
-            | Reason::LoaderTakesAnother { .. }
-            | Reason::NeedsAbsent { .. }
-    );
-    is_its_own.then_some(Trouble::Unfit {
-        installation,
-        reason: &rejection.reason,
-        instead: &pick.installation,
-    })
+        | Reason::DeadEnd
+        | Reason::LessPreferred { .. }
+        | Reason::LoaderTakesAnother { .. }
+        | Reason::NeedsAbsent { .. } => None,
+        reason => Some(Trouble::Unfit {
+            installation,
+            reason,
+            instead: &pick.installation,
+        }),
+    }
 }

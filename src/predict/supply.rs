@@ -23,17 +23,20 @@ pub enum SupplyFault {
 }
 
 impl<'a> FamilySupply<'a> {
-    /// Returns the first fault of the files.
+    /// The first fault of the files.
     pub fn fault(&self, inventory: &Inventory) -> Option<SupplyFault> {
         let kernel = inventory.driver.as_ref().map(|driver| driver.version);
-        let known = || {
-            self.installations
-                .iter()
-                .filter_map(|(installation, _)| *installation)
-        };
-        if known().any(|installation| installation.origin == Origin::Stub) {
+        let (mut has_stub, mut has_old_compat) = (false, false);
+        for (installation, _) in &self.installations {
+            if let Some(installation) = installation {
+                has_stub |= installation.origin == Origin::Stub;
+                has_old_compat |=
+                    installation.origin == Origin::Compat && installation.version < kernel;
+            }
+        }
+        if has_stub {
             Some(SupplyFault::Stub)
-        } else if known().any(|known| known.origin == Origin::Compat && known.version < kernel) {
+        } else if has_old_compat {
             Some(SupplyFault::OlderThanKernel)
         } else if self.installations.len() < 2 || self.is_shim_over_another() {
             None
@@ -56,16 +59,19 @@ impl<'a> FamilySupply<'a> {
         })
     }
 
-    /// Returns the installations that give more than a shim; all of them where none does.
+    /// The installations that give more than a shim; all of them where none does.
     pub fn deciding(&self) -> Vec<Option<&'a Installation>> {
-        let gives_more =
-            |(_, files): &&(_, Vec<&Predicted>)| files.iter().any(|file| !file.is_shim());
-        let has_none = !self.installations.iter().any(|given| gives_more(&given));
-        let deciding = self
-            .installations
-            .iter()
-            .filter(|given| has_none || gives_more(given));
-        deciding.map(|(installation, _)| *installation).collect()
+        let mut deciding = Vec::new();
+        for (installation, files) in &self.installations {
+            if files.iter().any(|file| !file.is_shim()) {
+                deciding.push(*installation);
+            }
+        }
+        if deciding.is_empty() {
+            let installations = self.installations.iter();
+            deciding.extend(installations.map(|(installation, _)| *installation));
+        }
+        deciding
     }
 
     /// True if two files have one stem.
@@ -76,7 +82,7 @@ impl<'a> FamilySupply<'a> {
     }
 }
 
-/// Returns the supply of each family.
+/// The supply of each family.
 pub fn given<'a>(
     prediction: &'a Prediction,
     inventory: &'a Inventory,
@@ -88,21 +94,18 @@ pub fn given<'a>(
             .installations
             .iter()
             .find(|installation| installation.family == *family && installation.has_file(file.id));
-        let given = families.entry(family).or_insert(FamilySupply {
+        let supply = families.entry(family).or_insert(FamilySupply {
             installations: Vec::new(),
         });
-        let known =
-            given
-                .installations
-                .iter_mut()
-                .find(|(known, files)| match (known, installation) {
-                    (Some(known), Some(installation)) => std::ptr::eq(*known, installation),
-                    (None, None) => files[0].path.parent() == file.path.parent(),
-                    _ => false,
-                });
-        match known {
+        let mut groups = supply.installations.iter_mut();
+        let group = groups.find(|(other, files)| match (other, installation) {
+            (Some(other), Some(installation)) => std::ptr::eq(*other, installation),
+            (None, None) => files[0].path.parent() == file.path.parent(),
+            _ => false,
+        });
+        match group {
             Some((_, files)) => files.push(file),
-            None => given.installations.push((installation, vec![file])),
+            None => supply.installations.push((installation, vec![file])),
         }
     }
     families

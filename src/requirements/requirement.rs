@@ -320,10 +320,7 @@ impl Load {
     }
 
     /// The name or the absolute path that a requirement will open. Only constants of an object tell the object.
-    pub fn required(
-        requirement: &LibraryRequirement,
-        opener: Option<&Path>,
-    ) -> Option<Load> {
+    pub fn required(requirement: &LibraryRequirement, opener: Option<&Path>) -> Option<Load> {
         let name = requirement.named()?;
         let name = requirement
             .search_first

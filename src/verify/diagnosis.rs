@@ -18,83 +18,85 @@ pub(super) struct Scene<'a> {
     pub subject: &'a ProofSubject,
     pub env: &'a Environment,
     pub inventory: &'a Inventory,
-    pub finding: &'a ChildFacts,
+    pub facts: &'a ChildFacts,
     pub stderr_tail: &'a str,
 }
 
 pub(super) fn diagnose(failure: &StepFailure, scene: &Scene<'_>) -> ProofCause {
     match failure {
-        StepFailure::Load { at, name, message } => scene.not_loaded(at, name, message),
-        StepFailure::Status { at, call, code, .. } => scene.refused(at, call, *code),
-        StepFailure::WrongNumbers { at, .. } => scene.blame(Fault::WrongNumbers, Some(at)),
+        StepFailure::Load { at, name, message } => scene.load_failed(at, name, message),
+        StepFailure::Status { at, call, code, .. } => scene.call_failed(at, call, *code),
+        StepFailure::WrongNumbers { at, .. } => {
+            ProofCause::new(Fault::WrongNumbers).with_culprit(scene.library_of_step(Some(at)))
+        }
         StepFailure::Foreign { files } => {
-            let mixed = files
+            let library = files
                 .iter()
                 .find_map(|file| scene.subject.with_foreign(file));
-            let cause = mixed
-                .filter(|_| !scene.subject.is_planned)
-                .and_then(|mixed| integrity(Some(mixed)));
+            let cause = if scene.subject.is_planned {
+                None
+            } else {
+                fault_in_files(library)
+            };
             cause
                 .unwrap_or_else(|| ProofCause::new(Fault::ForeignFiles))
-                .with(named(mixed))
+                .with(library_evidence(library))
         }
         StepFailure::Signal { at, signal } => scene.killed(at.as_ref(), *signal),
-        StepFailure::Exited { at, .. } => scene.silent(Fault::NoReport, at.as_ref()),
+        StepFailure::Exited { at, .. } => scene.ended_silently(Fault::NoReport, at.as_ref()),
         // The fault may be the library's, the GPU's or the file server's.
         StepFailure::TimedOut { .. } => ProofCause::new(Fault::TimedOut).with(scene.last_line()),
     }
 }
 
 impl Scene<'_> {
-    fn not_loaded(&self, at: &ProofStep, name: &str, message: &str) -> ProofCause {
-        let is_missing = message.contains("cannot open shared object file");
+    fn load_failed(&self, step: &ProofStep, name: &str, message: &str) -> ProofCause {
         // The loader's message ends with the system's error text.
-        let has_no_room = ["failed to map segment", "Cannot allocate memory"];
-        if has_no_room.iter().any(|words| message.contains(words)) {
+        if contains_any(
+            message,
+            &["failed to map segment", "Cannot allocate memory"],
+        ) {
             return ProofCause::new(Fault::HostMemory);
         }
-        let is_nowhere = is_missing && message.ends_with("No such file or directory");
-        if at.step == ChildStep::LoadDriver {
-            let is_itself = is_nowhere && message.starts_with(name);
-            let kind = if is_itself {
+        let is_nowhere = message.contains("cannot open shared object file")
+            && message.ends_with("No such file or directory");
+        if step.step == ChildStep::LoadDriver {
+            let fault = if is_nowhere && message.starts_with(name) {
                 Fault::NoDriver
             } else {
                 Fault::DriverIncomplete
             };
-            return ProofCause::new(kind).with(self.library("driver"));
+            return ProofCause::new(fault).with(self.driver_library());
         }
         if is_nowhere && message.starts_with("libcuda.so.1:") {
             return ProofCause::new(Fault::NoDriver);
         }
+        let library = self.subject.of_soname(name);
         // `undefined symbol: …, version libnvJitLink.so.12` names the library that lacks the symbol.
-        let asked = message
+        let owner_name = message
             .rsplit_once(", version ")
             .map(|(_, owner)| owner.trim());
-        let owner = asked.and_then(|owner| self.subject.of_soname(owner));
-        let is_damaged = ["file too short", "invalid ELF header", "ELF load command"]
-            .iter()
-            .any(|words| message.contains(words));
-        let library = self.subject.of_soname(name);
+        let owner = owner_name.and_then(|owner| self.subject.of_soname(owner));
         // One part of a library needs a symbol that another part lacks.
-        let is_mixed = asked != Some(name)
+        let is_mixed = owner_name != Some(name)
             && library
                 .zip(owner)
                 .is_some_and(|(library, owner)| std::ptr::eq(library, owner));
-        let kind = if is_damaged {
+        let damage = ["file too short", "invalid ELF header", "ELF load command"];
+        let fault = if contains_any(message, &damage) {
             Fault::Damaged
         } else if is_mixed {
             Fault::Mixed
         } else {
             Fault::LibraryDoesNotLoad
         };
-        let cause = integrity(library).unwrap_or_else(|| ProofCause::new(kind));
-        let culprit = owner.or(library);
-        cause.blaming(culprit)
+        let cause = fault_in_files(library).unwrap_or_else(|| ProofCause::new(fault));
+        cause.with_culprit(owner.or(library))
     }
 
-    fn refused(&self, at: &ProofStep, call: &str, code: i64) -> ProofCause {
+    fn call_failed(&self, step: &ProofStep, call: &str, code: i64) -> ProofCause {
         let is_of_driver = is_driver_call(call);
-        let kind = if call.starts_with("cudnn") {
+        let fault = if call.starts_with("cudnn") {
             statuses().of_cudnn(code)
         } else if is_of_driver {
             statuses().of_cuda(code)
@@ -102,250 +104,231 @@ impl Scene<'_> {
             None
         };
         // A known message tells more than a code with many meanings.
-        let said = self.telling_line();
-        let kind = match (kind, &said) {
-            (None | Some(Fault::Refused | Fault::NoEngine), Some((_, said))) => Some(*said),
-            (kind, _) => kind,
+        let message = self.known_message();
+        let fault = match (fault, &message) {
+            (None | Some(Fault::Refused | Fault::NoEngine), Some((_, fault))) => Some(*fault),
+            _ => fault,
         };
-        let said = said.map(|(line, _)| ProofEvidence::Said { line });
-        let library = self.used_at(Some(at));
-        let cause = match kind {
+        let library = self.library_of_step(Some(step));
+        let cause = match fault {
             Some(Fault::NoDevice) => self.no_device(),
-            Some(kind @ (Fault::Stub | Fault::DriverIncomplete)) => {
-                ProofCause::new(kind).with(self.library("driver"))
+            Some(fault @ (Fault::Stub | Fault::DriverIncomplete)) => {
+                ProofCause::new(fault).with(self.driver_library())
             }
-            Some(kind @ (Fault::DriverMismatch | Fault::CompatRefused)) => self.mismatch(kind),
+            Some(fault @ (Fault::DriverMismatch | Fault::CompatRefused)) => self.mismatch(fault),
             Some(Fault::DriverUnreachable) => self.unreachable(),
             Some(Fault::DriverTooOld) => self.too_old(library),
-            Some(Fault::GpuBusy) => ProofCause::new(Fault::GpuBusy).with(self.memory(at)),
-            Some(Fault::OutOfMemory) if is_of_driver && at.gpu.is_some() => {
-                ProofCause::new(Fault::OutOfMemory).with(self.memory(at))
+            Some(Fault::GpuBusy) => ProofCause::new(Fault::GpuBusy).with(self.memory(step)),
+            Some(Fault::OutOfMemory) if is_of_driver && step.gpu.is_some() => {
+                ProofCause::new(Fault::OutOfMemory).with(self.memory(step))
             }
             Some(Fault::OutOfMemory) if is_of_driver => ProofCause::new(Fault::HostMemory),
             Some(Fault::Refused) | None if is_of_driver && library.is_none_or(is_driver) => {
-                ProofCause::new(Fault::DriverUnreachable)
-                    .with(self.library("driver"))
-                    .with(self.kernel())
+                self.driver_fault(Fault::DriverUnreachable)
             }
             Some(Fault::Incomplete) => self.sublibrary(library, Some((call, code))),
             Some(Fault::NoEngine) => self
-                .closer(library)
+                .fault_in_contents(library)
                 .unwrap_or_else(|| ProofCause::new(Fault::NoEngine)),
             Some(Fault::OutOfMemory | Fault::Refused) | None => {
-                integrity(library).unwrap_or_else(|| ProofCause::new(Fault::Refused))
+                fault_in_files(library).unwrap_or_else(|| ProofCause::new(Fault::Refused))
             }
-            Some(kind) => ProofCause::new(kind),
+            Some(fault) => ProofCause::new(fault),
         };
         let culprit = library.filter(|library| cause.is_of_library() && !is_driver(library));
-        cause.with(said).blaming(culprit)
+        cause
+            .with(message.map(|(line, _)| ProofEvidence::Said { line }))
+            .with_culprit(culprit)
     }
 
     /// Tells apart a part that is missing, of another version, or does not load, which cuDNN 9 reports alike. The files
-    /// decide first, then the presence of the part in the message, then a mismatch of versions.
+    /// decide first, then the presence of the part in the message, then a mismatch of versions. `status` is a failed call
+    /// and its code.
     fn sublibrary(
         &self,
         library: Option<&TriedLibrary>,
-        refused: Option<(&str, i64)>,
+        status: Option<(&str, i64)>,
     ) -> ProofCause {
         /// `CUDNN_STATUS_VERSION_MISMATCH` of 8, `CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH` of 9.
         const MISMATCH: [i64; 2] = [14, 1002];
-        if let Some(cause) = self.closer(library) {
+        if let Some(cause) = self.fault_in_contents(library) {
             return cause;
         }
-        let line = self.telling_line().map(|(line, _)| line);
-        let named = line
+        let line = self.known_message().map(|(line, _)| line);
+        let stem = line
             .as_deref()
             .and_then(stem_in)
-            .or_else(|| stem_in(refused?.0));
-        let is_there = |stem: &String| {
-            let file = format!("{stem}.so");
-            library.is_some_and(|library| {
-                let mut files = library.installation.files.iter();
-                files.any(|known| known.soname.starts_with(&file))
-            })
-        };
-        let is_mismatch = refused.is_some_and(|(_, code)| MISMATCH.contains(&code))
-            || line.is_some_and(|line| line.contains("undefined symbol"));
-        match named {
-            Some(stem) if !is_there(&stem) => {
-                let directory = library.map(|library| show(&library.installation.directory));
-                let evidence = ProofEvidence::Missing {
-                    stems: vec![stem],
-                    directory: directory.unwrap_or_default(),
-                };
-                ProofCause::new(Fault::Incomplete).with([evidence])
-            }
-            _ if is_mismatch => ProofCause::new(Fault::Mixed),
-            _ => ProofCause::new(Fault::LibraryDoesNotLoad),
+            .or_else(|| stem_in(status?.0));
+        if let Some(stem) = stem
+            && !library.is_some_and(|library| has_part(library, &stem))
+        {
+            let directory = library.map(|library| show(&library.installation.directory));
+            return ProofCause::new(Fault::Incomplete).with([ProofEvidence::Missing {
+                stems: vec![stem],
+                directory: directory.unwrap_or_default(),
+            }]);
         }
+        let is_mismatch = status.is_some_and(|(_, code)| MISMATCH.contains(&code))
+            || line.is_some_and(|line| line.contains("undefined symbol"));
+        ProofCause::new(if is_mismatch {
+            Fault::Mixed
+        } else {
+            Fault::LibraryDoesNotLoad
+        })
     }
 
     /// Finds a fault in the files of a library by reading all of them, up to half a gigabyte: the engines of cuDNN 9 state
     /// their version only in the text of an assertion.
-    fn closer(&self, library: Option<&TriedLibrary>) -> Option<ProofCause> {
-        if let Some(cause) = integrity(library) {
+    fn fault_in_contents(&self, library: Option<&TriedLibrary>) -> Option<ProofCause> {
+        if let Some(cause) = fault_in_files(library) {
             return Some(cause);
         }
         let installation = &library?.installation;
-        let own = installation.version?;
-        installation.files.iter().find_map(|file| {
-            let bytes = self.host.map(&file.path).ok()?;
-            let version =
-                names::asserted_cudnn(&bytes).filter(|version| !version.agrees_with(&own))?;
-            let file = file.path.display().to_string();
-            Some(ProofCause::new(Fault::Mixed).with([ProofEvidence::Foreign {
-                file,
-                version,
-                rest: Some(own),
-            }]))
-        })
+        let rest = installation.version?;
+        for file in &installation.files {
+            let Ok(bytes) = self.host.map(&file.path) else {
+                continue;
+            };
+            if let Some(version) = names::asserted_cudnn(&bytes)
+                && !version.agrees_with(&rest)
+            {
+                return Some(ProofCause::new(Fault::Mixed).with([ProofEvidence::Foreign {
+                    file: file.path.display().to_string(),
+                    version,
+                    rest: Some(rest),
+                }]));
+            }
+        }
+        None
     }
 
-    fn killed(&self, at: Option<&ProofStep>, signal: i32) -> ProofCause {
+    fn killed(&self, step: Option<&ProofStep>, signal: i32) -> ProofCause {
         const SIGBUS: i32 = 7;
         /// SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGTERM, SIGXCPU: a fault in the running code raises none of these.
         const FROM_OUTSIDE: [i32; 6] = [1, 2, 3, 9, 15, 24];
         if FROM_OUTSIDE.contains(&signal) {
             return ProofCause::new(Fault::Killed);
         }
-        let cause = self.silent(Fault::Crashed, at);
+        let mut cause = self.ended_silently(Fault::Crashed, step);
         // SIGBUS reports a read beyond the end of a mapped file.
         if signal == SIGBUS && cause.fault == Fault::Crashed {
-            return ProofCause {
-                fault: Fault::Damaged,
-                ..cause
-            };
+            cause.fault = Fault::Damaged;
         }
         cause
     }
 
     /// The child ended without a report. The evidence is its last step and its standard error.
-    fn silent(&self, kind: Fault, at: Option<&ProofStep>) -> ProofCause {
-        let library = self.used_at(at);
-        let told = self.telling_line();
-        let cause = match told.as_ref().map(|(_, cause)| *cause) {
-            Some(Fault::Incomplete) => self.sublibrary(library, None),
-            Some(Fault::DriverTooOld) => self.too_old(library),
-            Some(cause) => ProofCause::new(cause),
-            None => integrity(library).unwrap_or_else(|| ProofCause::new(kind)),
+    fn ended_silently(&self, fault: Fault, step: Option<&ProofStep>) -> ProofCause {
+        let library = self.library_of_step(step);
+        let message = self.known_message();
+        let cause = match &message {
+            Some((_, Fault::Incomplete)) => self.sublibrary(library, None),
+            Some((_, Fault::DriverTooOld)) => self.too_old(library),
+            Some((_, fault)) => ProofCause::new(*fault),
+            None => fault_in_files(library).unwrap_or_else(|| ProofCause::new(fault)),
         };
-        let said = told
+        let line = message
             .map(|(line, _)| ProofEvidence::Said { line })
             .or_else(|| self.last_line());
-        let driver = library
-            .filter(|library| is_driver(library))
-            .and_then(|library| named(Some(library)));
         let culprit = library.filter(|library| cause.is_of_library() && !is_driver(library));
-        cause.with(said).blaming(culprit).with(driver)
+        let driver = library.filter(|library| is_driver(library));
+        cause
+            .with(line)
+            .with_culprit(culprit)
+            .with(library_evidence(driver))
     }
 
     fn no_device(&self) -> ProofCause {
         let name = "CUDA_VISIBLE_DEVICES";
-        let value = self
-            .env
-            .get(name)
-            .map(|value| value.to_string_lossy().into_owned());
         let count = self.inventory.devices.len();
-        // A number below the count of GPUs hides nothing. Batch systems always set the variable.
-        let first = value
-            .as_ref()
-            .and_then(|value| value.split(',').next()?.trim().parse::<usize>().ok());
-        let is_there = first.is_some_and(|first| first < count);
-        let kind = if value.is_some() && !is_there {
-            Fault::GpusHidden
-        } else {
-            Fault::NoDevice
-        };
-        let variable = value.map(|value| ProofEvidence::Variable {
-            name: name.to_owned(),
-            value,
-        });
-        let nodes = if count == 0 {
-            Some(ProofEvidence::NoDeviceNodes)
-        } else {
-            (kind == Fault::GpusHidden).then_some(ProofEvidence::Gpus { count })
-        };
-        ProofCause::new(kind).with(variable).with(nodes)
+        let mut cause = ProofCause::new(Fault::NoDevice);
+        if let Some(value) = self.env.get(name) {
+            let value = value.to_string_lossy().into_owned();
+            // A number below the count of GPUs hides nothing. Batch systems always set the variable.
+            let first = value.split(',').next().unwrap_or_default();
+            if !first
+                .trim()
+                .parse::<usize>()
+                .is_ok_and(|first| first < count)
+            {
+                cause.fault = Fault::GpusHidden;
+            }
+            cause.evidence.push(ProofEvidence::Variable {
+                name: name.to_owned(),
+                value,
+            });
+        }
+        if count == 0 {
+            cause.evidence.push(ProofEvidence::NoDeviceNodes);
+        } else if cause.fault == Fault::GpusHidden {
+            cause.evidence.push(ProofEvidence::Gpus { count });
+        }
+        cause
     }
 
-    fn mismatch(&self, told: Fault) -> ProofCause {
+    fn mismatch(&self, fault: Fault) -> ProofCause {
         let library = self.subject.of_family("driver");
         let is_compat =
             library.is_some_and(|library| library.installation.origin == Origin::Compat);
-        let kind = if is_compat || told == Fault::CompatRefused && !self.halves_differ() {
-            Fault::CompatRefused
+        if is_compat || fault == Fault::CompatRefused && !self.halves_differ() {
+            self.driver_fault(Fault::CompatRefused)
         } else {
-            Fault::DriverMismatch
-        };
-        ProofCause::new(kind)
-            .with(self.library("driver"))
-            .with(self.kernel())
+            self.driver_fault(Fault::DriverMismatch)
+        }
     }
 
     /// `CUDA_ERROR_UNKNOWN` (999) means that the kernel driver does not answer.
     fn unreachable(&self) -> ProofCause {
-        let kind = if self.halves_differ() {
-            Fault::DriverMismatch
+        if self.halves_differ() {
+            self.driver_fault(Fault::DriverMismatch)
         } else {
-            Fault::DriverUnreachable
-        };
-        ProofCause::new(kind)
-            .with(self.library("driver"))
-            .with(self.kernel())
+            self.driver_fault(Fault::DriverUnreachable)
+        }
     }
 
+    /// True if the versions of the kernel's part and of the library are known and not equal.
     fn halves_differ(&self) -> bool {
-        let user = self
-            .subject
-            .of_family("driver")
-            .and_then(|library| library.installation.version);
+        let library = self.subject.of_family("driver");
+        let version = library.and_then(|library| library.installation.version);
         self.kernel_driver()
-            .zip(user)
-            .is_some_and(|(kernel, user)| kernel != user)
+            .zip(version)
+            .is_some_and(|(kernel, version)| kernel != version)
+    }
+
+    fn driver_fault(&self, fault: Fault) -> ProofCause {
+        ProofCause::new(fault)
+            .with(self.driver_library())
+            .with(self.kernel_evidence())
     }
 
     fn too_old(&self, library: Option<&TriedLibrary>) -> ProofCause {
-        let cuda = self
-            .finding
-            .driver_cuda
-            .map(|number| ProofEvidence::DriverCuda { number });
+        let cuda = self.facts.driver_cuda;
         ProofCause::new(Fault::DriverTooOld)
-            .with(named(library))
-            .with(cuda)
-            .with(self.kernel())
+            .with(library_evidence(library))
+            .with(cuda.map(|number| ProofEvidence::DriverCuda { number }))
+            .with(self.kernel_evidence())
     }
 
-    fn blame(&self, kind: Fault, at: Option<&ProofStep>) -> ProofCause {
-        ProofCause::new(kind).blaming(self.used_at(at))
+    fn library_of_step(&self, step: Option<&ProofStep>) -> Option<&TriedLibrary> {
+        self.subject.of_soname(step?.of.as_deref()?)
     }
 
-    /// The library that a step used.
-    fn used_at(&self, at: Option<&ProofStep>) -> Option<&TriedLibrary> {
-        at.and_then(|at| at.of.as_deref())
-            .and_then(|soname| self.subject.of_soname(soname))
+    fn driver_library(&self) -> Option<ProofEvidence> {
+        library_evidence(self.subject.of_family("driver"))
     }
 
-    fn library(&self, family: &str) -> Option<ProofEvidence> {
-        named(self.subject.of_family(family))
-    }
-
-    fn kernel(&self) -> Option<ProofEvidence> {
-        self.kernel_driver()
-            .map(|driver| ProofEvidence::KernelDriver {
-                version: driver.to_string(),
-            })
+    fn kernel_evidence(&self) -> Option<ProofEvidence> {
+        let version = self.kernel_driver()?.to_string();
+        Some(ProofEvidence::KernelDriver { version })
     }
 
     fn kernel_driver(&self) -> Option<Version> {
         Some(self.inventory.driver.as_ref()?.version)
     }
 
-    fn memory(&self, at: &ProofStep) -> Option<ProofEvidence> {
-        let gpu = self
-            .finding
-            .gpus
-            .iter()
-            .find(|known| Some(known.gpu) == at.gpu)?;
+    fn memory(&self, step: &ProofStep) -> Option<ProofEvidence> {
+        let mut gpus = self.facts.gpus.iter();
+        let gpu = gpus.find(|gpu| Some(gpu.gpu) == step.gpu)?;
         Some(ProofEvidence::Memory {
             gpu: gpu.gpu,
             free: gpu.free?,
@@ -353,19 +336,15 @@ impl Scene<'_> {
         })
     }
 
-    /// The first line with a known message. Later lines report consequences.
-    fn telling_line(&self) -> Option<(String, Fault)> {
+    /// The first line with a known message, and its fault. Later lines report consequences.
+    fn known_message(&self) -> Option<(String, Fault)> {
         let mut lines = self.stderr_tail.lines().map(str::trim);
         lines.find_map(|line| Some((line.to_owned(), statuses().of_message(line)?)))
     }
 
     fn last_line(&self) -> Option<ProofEvidence> {
-        let line = self
-            .stderr_tail
-            .lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())?;
+        let mut lines = self.stderr_tail.lines().rev().map(str::trim);
+        let line = lines.find(|line| !line.is_empty())?;
         Some(ProofEvidence::Said {
             line: line.to_owned(),
         })
@@ -373,22 +352,22 @@ impl Scene<'_> {
 }
 
 impl ProofCause {
-    /// Adds the library at fault.
-    fn blaming(self, library: Option<&TriedLibrary>) -> ProofCause {
+    fn with_culprit(self, library: Option<&TriedLibrary>) -> ProofCause {
         let culprit = library.map(|library| Culprit {
             family: library.installation.family.clone(),
             soname: library.soname.clone(),
             directory: library.installation.directory.clone(),
         });
-        ProofCause { culprit, ..self }.with(named(library))
+        ProofCause { culprit, ..self }.with(library_evidence(library))
     }
 }
 
-/// The fault that the inventory found in the files of a library.
-fn integrity(library: Option<&TriedLibrary>) -> Option<ProofCause> {
+/// The fault that the inventory found in the files of a library: damaged files before missing ones before mixed ones.
+fn fault_in_files(library: Option<&TriedLibrary>) -> Option<ProofCause> {
     let installation = &library?.installation;
-    let fault = |problem: &Problem| {
-        Some(match problem {
+    let mut causes = Vec::new();
+    for problem in &installation.problems {
+        let (order, fault, evidence) = match problem {
             Problem::Truncated { file } => {
                 let file = file.clone();
                 (0, Fault::Damaged, ProofEvidence::Truncated { file })
@@ -408,18 +387,21 @@ fn integrity(library: Option<&TriedLibrary>) -> Option<ProofCause> {
                 };
                 (2, Fault::Mixed, evidence)
             }
-            _ => return None,
-        })
-    };
-    let faults = installation.problems.iter().filter_map(fault);
-    let (_, kind, evidence) = faults.min_by_key(|(order, ..)| *order)?;
-    Some(ProofCause::new(kind).with([evidence]))
+            _ => continue,
+        };
+        causes.push((order, ProofCause::new(fault).with([evidence])));
+    }
+    let (_, cause) = causes.into_iter().min_by_key(|(order, _)| *order)?;
+    Some(cause)
 }
 
-/// A library as evidence.
-fn named(library: Option<&TriedLibrary>) -> Option<ProofEvidence> {
+/// None for a library without files.
+fn library_evidence(library: Option<&TriedLibrary>) -> Option<ProofEvidence> {
     let library = library?;
-    let installation = Some(&library.installation).filter(|found| !found.files.is_empty())?;
+    let installation = &library.installation;
+    if installation.files.is_empty() {
+        return None;
+    }
     Some(ProofEvidence::Library {
         family: installation.family.clone(),
         soname: library.soname.clone(),
@@ -431,6 +413,16 @@ fn named(library: Option<&TriedLibrary>) -> Option<ProofEvidence> {
 
 fn is_driver(library: &TriedLibrary) -> bool {
     library.installation.family == "driver"
+}
+
+fn has_part(library: &TriedLibrary, stem: &str) -> bool {
+    let name = format!("{stem}.so");
+    let mut files = library.installation.files.iter();
+    files.any(|file| file.soname.starts_with(&name))
+}
+
+fn contains_any(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|words| text.contains(words))
 }
 
 /// The stem of the cuDNN library that a text names by its file (`libcudnn_ops.so.9`) or by its check

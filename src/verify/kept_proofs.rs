@@ -26,17 +26,25 @@ pub enum AwaitedProof {
     Ours(Option<File>),
 }
 
-/// Returns the verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
+/// The verdict that was kept under one of these names, if it still holds. The first name is the proof's own. The
 /// others are of deeper proofs, whose failures may concern only their additional steps.
 pub fn find(host: &Host, directories: &[PathBuf], names: &[String]) -> Option<Verdict> {
-    let under = |name: &String| {
-        directories
-            .iter()
-            .find_map(|directory| read(host, directory, name))
-    };
-    let (own, others) = names.split_first()?;
-    let is_pass = |verdict: &Verdict| matches!(verdict, Verdict::Passed { .. });
-    under(own).or_else(|| others.iter().filter_map(under).find(is_pass))
+    let (own, deeper) = names.split_first()?;
+    if let Some(verdict) = find_one(host, directories, own) {
+        return Some(verdict);
+    }
+    for name in deeper {
+        if let Some(verdict @ Verdict::Passed { .. }) = find_one(host, directories, name) {
+            return Some(verdict);
+        }
+    }
+    None
+}
+
+fn find_one(host: &Host, directories: &[PathBuf], name: &str) -> Option<Verdict> {
+    directories
+        .iter()
+        .find_map(|directory| read(host, directory, name))
 }
 
 fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
@@ -46,14 +54,13 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
     let holds = match &verdict {
         // The files that are not NVIDIA's are not part of the proof's name.
         Verdict::Passed { proof } => {
-            let is_same =
-                |file: &OtherFile| OtherFile::look(host, &file.path()).as_ref() == Some(file);
-            proof.finding.other_files.iter().all(is_same)
+            let mut files = proof.finding.other_files.iter();
+            files.all(|file| OtherFile::read(host, &file.path()).as_ref() == Some(file))
         }
         Verdict::Failed { .. } => {
-            let written = host.lstat(&directory.join(name)).ok()?.modified.0;
+            let modified = host.lstat(&directory.join(name)).ok()?.modified.0;
             // Another process may have written it since this one started. A much later time is a wrong clock's.
-            (-LONGEST_PROOF..=FAILURE_HOLDS).contains(&(storage::stamp(host.started).0 - written))
+            (-LONGEST_PROOF..=FAILURE_HOLDS).contains(&(storage::stamp(host.started).0 - modified))
         }
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
@@ -68,18 +75,19 @@ pub fn keep(host: &Host, directories: &[PathBuf], name: &str, verdict: &Verdict)
         Verdict::Failed { cause, .. } => !cause.is_transient(),
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
-    let write = |name: &str, bytes: &[u8]| {
-        directories
-            .iter()
-            .any(|directory| storage::write(host, &proofs(directory), name, bytes))
-    };
     let bytes = serde_json::to_vec(verdict).unwrap_or_default();
-    if is_kept && !bytes.is_empty() && write(name, &bytes) {
+    if is_kept && !bytes.is_empty() && write(host, directories, name, &bytes) {
         return;
     }
     if !matches!(verdict, Verdict::Skipped { .. }) {
-        write(&failed(name), b"");
+        write(host, directories, &failed(name), b"");
     }
+}
+
+fn write(host: &Host, directories: &[PathBuf], name: &str, bytes: &[u8]) -> bool {
+    directories
+        .iter()
+        .any(|directory| storage::write(host, &proofs(directory), name, bytes))
 }
 
 /// Waits until this process holds the lock, another process has kept a verdict under one of these names, or the time is
@@ -90,29 +98,29 @@ pub fn await_turn(
     names: &[String],
     limit: Duration,
 ) -> AwaitedProof {
-    let began = Instant::now();
+    let start = Instant::now();
     let Some(name) = names.first() else {
         return AwaitedProof::Ours(None);
     };
+    let lock_name = format!("{name}.turn");
     loop {
-        if let Some(known) = find(host, directories, names) {
-            return AwaitedProof::Known(Box::new(known));
+        if let Some(verdict) = find(host, directories, names) {
+            return AwaitedProof::Known(Box::new(verdict));
         }
         // All processes ask in this order, so they ask for the same lock.
-        let turn = format!("{name}.turn");
         let lock = directories
             .iter()
-            .find_map(|above| storage::lock(host, &proofs(above), &turn).ok());
+            .find_map(|directory| storage::lock(host, &proofs(directory), &lock_name).ok());
         match lock {
             Some(FileLock::Held(file)) => {
                 // Another process may have kept its verdict before it released the lock.
                 return match find(host, directories, names) {
-                    Some(known) => AwaitedProof::Known(Box::new(known)),
+                    Some(verdict) => AwaitedProof::Known(Box::new(verdict)),
                     None if has_failed(host, directories, name) => AwaitedProof::Ours(None),
                     None => AwaitedProof::Ours(Some(file)),
                 };
             }
-            Some(FileLock::Taken) if began.elapsed() < limit => std::thread::sleep(INTERVAL),
+            Some(FileLock::Taken) if start.elapsed() < limit => std::thread::sleep(INTERVAL),
             Some(FileLock::Taken) | None => return AwaitedProof::Ours(None),
         }
     }

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
-use super::protocol::{ChildMessage, ChildStep, ProofStep, StepFailure};
+use super::protocol::{ChildMessage, ProofStep, StepFailure};
 use super::verdict::{ChildFacts, StepRecord};
 use crate::host::Host;
 
@@ -42,7 +42,7 @@ pub type OnProgress<'p> = &'p mut dyn FnMut(&ProofStep, Duration);
 pub(super) struct ChildOutput {
     pub steps: Vec<StepRecord>,
     pub current: Option<ProofStep>,
-    pub finding: ChildFacts,
+    pub facts: ChildFacts,
     /// The child's own verdict.
     pub report: Option<Result<(), StepFailure>>,
     /// The end of its standard error.
@@ -50,6 +50,7 @@ pub(super) struct ChildOutput {
     pub end: End,
 }
 
+#[derive(Clone, Copy)]
 pub(super) enum End {
     /// `None` for a killed child that the kernel does not let go, and in tests that ignore SIGCHLD.
     Code(Option<i32>),
@@ -67,42 +68,47 @@ pub(super) fn listen(
     let mut output = ChildOutput {
         steps: Vec::new(),
         current: None,
-        finding: ChildFacts::default(),
+        facts: ChildFacts::default(),
         report: None,
         stderr_tail: String::new(),
         end: End::Code(None),
     };
-    let outputs = lines(child.stdout.take())
-        .and_then(|lines| Ok((lines, StderrTail::new(child.stderr.take())?)));
-    let timed_out = outputs
-        .as_ref()
-        .is_ok_and(|(lines, _)| output.until_report(host, &child, lines, limit, progress));
-    children().retain(|other| *other != pid_of(&child));
-    let end = end(pid_of(&child));
-    output.end = if timed_out {
-        End::TimedOut(limit.as_secs())
-    } else {
-        end
+    let lines = read_lines(child.stdout.take());
+    let stderr_tail = StderrTail::new(child.stderr.take());
+    let timed_out = match &lines {
+        Ok(lines) if stderr_tail.is_ok() => {
+            output.until_report(host, &child, lines, limit, progress)
+        }
+        _ => false,
     };
-    output.stderr_tail = outputs?.1.text();
+    children().retain(|other| *other != pid_of(&child));
+    output.end = end_child(pid_of(&child));
+    if timed_out {
+        output.end = End::TimedOut(limit.as_secs());
+    }
+    lines?;
+    output.stderr_tail = stderr_tail?.text();
     Ok(output)
 }
 
 impl ChildOutput {
     /// Joins the messages of two children. The first failure counts.
     pub(super) fn merge(mut self, mut other: ChildOutput) -> ChildOutput {
-        // In the order in which one child would take the steps.
-        let is_last = |taken: &StepRecord| taken.place.step == ChildStep::Mapped;
         let mut steps = mem::take(&mut self.steps);
-        steps.extend(other.steps.drain(..).filter(|taken| !is_last(taken)));
-        steps.sort_by_key(is_last);
+        for record in mem::take(&mut other.steps) {
+            if !record.lists_files() {
+                steps.push(record);
+            }
+        }
+        // In the order in which one child would take the steps.
+        steps.sort_by_key(StepRecord::lists_files);
         let (mut failed, other) = if matches!(self.report, Some(Ok(()))) {
             (other, self)
         } else {
             (self, other)
         };
         failed.steps = steps;
-        failed.finding.join(other.finding);
+        failed.facts.join(other.facts);
         failed
     }
 
@@ -115,31 +121,32 @@ impl ChildOutput {
         limit: Duration,
         progress: OnProgress<'_>,
     ) -> bool {
-        let mut entered = Instant::now();
+        let mut step_start = Instant::now();
+        let mut last_check = step_start;
         // The time in which this process was not stopped.
-        let (mut checked, mut listened) = (entered, Duration::ZERO);
+        let mut listened = Duration::ZERO;
         // A process that the child has started may hold the output open after the child's end, so both are watched.
         let mut end: Option<Duration> = None;
         while self.report.is_none() {
             let line = lines.recv_timeout(INTERVAL);
-            listened += checked.elapsed().min(MAX_TICK);
-            checked = Instant::now();
+            listened += last_check.elapsed().min(MAX_TICK);
+            last_check = Instant::now();
             match (line, end) {
-                (Ok(line), _) => self.take_line(host, &line, &mut entered),
+                (Ok(line), _) => self.take_line(host, &line, &mut step_start),
                 (Err(RecvTimeoutError::Disconnected), Some(_)) => return false,
                 (Err(RecvTimeoutError::Timeout), Some(end)) if listened >= end + REPORT_GRACE => {
                     return false;
                 }
                 (Err(_), Some(_)) => {}
                 (Err(pause), None) => {
-                    end = ended(child).then_some(listened);
+                    end = has_ended(child).then_some(listened);
                     if pause == RecvTimeoutError::Disconnected && end.is_none() {
                         std::thread::sleep(INTERVAL);
                     }
                 }
             }
-            if let Some(place) = &self.current {
-                progress(place, listened);
+            if let Some(step) = &self.current {
+                progress(step, listened);
             }
             if listened >= limit {
                 return self.report.is_none() && end.is_none();
@@ -148,27 +155,26 @@ impl ChildOutput {
         false
     }
 
-    fn take_line(&mut self, host: &Host, line: &str, entered: &mut Instant) {
-        let line = match serde_json::from_str(line) {
-            Ok(ChildMessage::Found(observation)) => return self.finding.add(host, observation),
-            Ok(line) => line,
+    fn take_line(&mut self, host: &Host, line: &str, step_start: &mut Instant) {
+        let message = match serde_json::from_str(line) {
+            Ok(ChildMessage::Found(observation)) => return self.facts.add(host, observation),
+            Ok(message) => message,
             Err(_) => return,
         };
         // Every other message ends the current step.
-        if let Some(place) = self.current.take() {
-            let milliseconds = entered.elapsed().as_secs_f64() * 1e3;
+        if let Some(step) = self.current.take() {
             self.steps.push(StepRecord {
-                place,
-                milliseconds,
+                place: step,
+                milliseconds: step_start.elapsed().as_secs_f64() * 1e3,
                 result: None,
             });
         }
-        *entered = Instant::now();
-        match line {
-            ChildMessage::Entering(place) => self.current = Some(place),
+        *step_start = Instant::now();
+        match message {
+            ChildMessage::Entering(step) => self.current = Some(step),
             ChildMessage::Result(result) => {
-                if let Some(taken) = self.steps.last_mut() {
-                    taken.result = Some(result);
+                if let Some(record) = self.steps.last_mut() {
+                    record.result = Some(result);
                 }
             }
             ChildMessage::Passed => self.report = Some(Ok(())),
@@ -179,18 +185,16 @@ impl ChildOutput {
 }
 
 /// The lines of the child's standard output. Output beyond the limit is read and dropped, so that the child never waits.
-fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<String>> {
-    let (lines, received) = mpsc::channel();
+fn read_lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<String>> {
+    let (sender, lines) = mpsc::channel();
     if let Some(output) = output {
         std::thread::Builder::new().spawn(move || {
             let mut output = BufReader::new(output);
             let (mut line, mut left) = (Vec::new(), OUTPUT_LIMIT);
             while let Ok(count @ 1..) = (&mut output).take(left).read_until(b'\n', &mut line) {
                 left = left.saturating_sub(count as u64);
-                if lines
-                    .send(String::from_utf8_lossy(&line).trim_end().to_owned())
-                    .is_err()
-                {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(text).is_err() {
                     break;
                 }
                 line.clear();
@@ -198,48 +202,48 @@ fn lines(output: Option<impl Read + Send + 'static>) -> io::Result<Receiver<Stri
             let _ = io::copy(&mut output, &mut io::sink());
         })?;
     }
-    Ok(received)
+    Ok(lines)
 }
 
 /// The end of the child's standard error. The reading thread is never joined, since another process may hold the pipe
 /// open for ever.
 struct StderrTail {
-    kept: Arc<Mutex<Vec<u8>>>,
-    is_over: Receiver<()>,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Nothing is sent: it wakes when the reading thread drops its side.
+    end: Receiver<()>,
 }
 
 impl StderrTail {
     fn new(errors: Option<impl Read + Send + 'static>) -> io::Result<StderrTail> {
-        let kept = Arc::new(Mutex::new(Vec::new()));
-        let (over, is_over) = mpsc::channel();
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, end) = mpsc::channel();
         if let Some(mut errors) = errors {
-            let kept = Arc::clone(&kept);
+            let bytes = Arc::clone(&bytes);
             std::thread::Builder::new().spawn(move || {
-                // Dropped when this thread ends, which wakes the other side.
-                let _over: mpsc::Sender<()> = over;
+                let _sender: mpsc::Sender<()> = sender;
                 let mut buffer = [0; 4096];
                 while let Ok(count @ 1..) = errors.read(&mut buffer) {
-                    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    kept.extend_from_slice(&buffer[..count]);
-                    if kept.len() > 2 * ERROR_LIMIT {
-                        let surplus = kept.len() - ERROR_LIMIT;
-                        kept.drain(..surplus);
+                    let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+                    bytes.extend_from_slice(&buffer[..count]);
+                    if bytes.len() > 2 * ERROR_LIMIT {
+                        let surplus = bytes.len() - ERROR_LIMIT;
+                        bytes.drain(..surplus);
                     }
                 }
             })?;
         }
-        Ok(StderrTail { kept, is_over })
+        Ok(StderrTail { bytes, end })
     }
 
     fn text(&self) -> String {
-        let _ = self.is_over.recv_timeout(STDERR_GRACE);
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept).into_owned()
+        let _ = self.end.recv_timeout(STDERR_GRACE);
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-/// True if the child has ended. It stays a zombie.
-fn ended(child: &Child) -> bool {
+/// The child stays a zombie.
+fn has_ended(child: &Child) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     !matches!(
         waitid(Id::Pid(pid_of(child)), flags),
@@ -248,10 +252,10 @@ fn ended(child: &Child) -> bool {
 }
 
 /// Ends a child's group, and the child itself if it has left its group. It was not waited for yet: that frees its number.
-fn end(child: Pid) -> End {
+fn end_child(child: Pid) -> End {
     let _ = (killpg(child, Signal::SIGKILL), kill(child, Signal::SIGKILL));
-    let killed = Instant::now();
-    while killed.elapsed() < KILL_TIMEOUT {
+    let start = Instant::now();
+    while start.elapsed() < KILL_TIMEOUT {
         match waitpid(child, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) => std::thread::sleep(INTERVAL),
             Ok(WaitStatus::Exited(_, code)) => return End::Code(Some(code)),
@@ -271,7 +275,9 @@ pub(super) fn children() -> MutexGuard<'static, Vec<Pid>> {
 pub fn end_all() {
     // Of this thread, if a fault has interrupted it.
     if let Ok(mut children) = CHILDREN.try_lock() {
-        children.drain(..).for_each(|child| _ = end(child));
+        for child in children.drain(..) {
+            end_child(child);
+        }
     }
 }
 

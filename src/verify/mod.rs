@@ -7,7 +7,6 @@
 //! starts the driver. A level does not include all levels before it: only `load` and `deep` load every file, which
 //! takes a second.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -47,7 +46,7 @@ const DEEP_LIMIT: Duration = Duration::from_mins(5);
 
 /// The settings of a proof.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
+pub struct ProofSettings {
     pub level: Level,
     pub seed: u32,
     pub limit: Duration,
@@ -70,7 +69,7 @@ pub fn run(
     subject: &ProofSubject,
     env: &Environment,
     inventory: &Inventory,
-    ask: Ask,
+    settings: ProofSettings,
     progress: OnProgress<'_>,
 ) -> Result<Verdict, Error> {
     if subject.libraries.is_empty() {
@@ -78,52 +77,26 @@ pub fn run(
             why: Skip::NothingToTry,
         });
     }
-    let began = Instant::now();
-    let output = attempt(
-        host,
-        executable,
-        env,
-        requests(subject, ask),
-        ask.limit,
-        progress,
-    );
-    let ChildOutput {
-        steps,
-        current: at,
-        finding,
-        report,
-        stderr_tail,
-        end,
-    } = output.map_err(|error| {
-        // The first child, if no second one could be started.
-        end_all();
-        Error::io("cannot start the proof")(error)
-    })?;
-    let milliseconds = began.elapsed().as_secs_f64() * 1e3;
-    // The child's report decides. Without a report, the way in which the child ended does.
-    let failure = match (report, end) {
-        (Some(Ok(())), _) => {
-            let files = foreign_files(subject, env, &finding.mapped);
-            if files.is_empty() {
-                None
-            } else {
-                Some(StepFailure::Foreign { files })
-            }
+    let start = Instant::now();
+    let output = match attempt(host, executable, subject, env, settings, progress) {
+        Ok(output) => output,
+        Err(error) => {
+            // The first child, if no second one could be started.
+            end_all();
+            return Err(Error::io("cannot start the proof")(error));
         }
-        (Some(Err(failure)), _) => Some(failure),
-        (None, End::TimedOut(seconds)) => Some(StepFailure::TimedOut { at, seconds }),
-        (None, End::Signal(signal)) => Some(StepFailure::Signal { at, signal }),
-        (None, End::Code(code)) => Some(StepFailure::Exited { at, code }),
     };
-    let is_busy = finding.gpus.iter().any(|gpu| gpu.busy.is_some());
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    let failure = observed_failure(subject, env, &output);
     let proof = Proof {
-        level: ask.level,
-        seed: ask.seed,
+        level: settings.level,
+        seed: settings.seed,
         milliseconds,
-        steps,
-        finding,
+        steps: output.steps,
+        finding: output.facts,
     };
     let Some(failure) = failure else {
+        let is_busy = proof.finding.gpus.iter().any(|gpu| gpu.busy.is_some());
         return Ok(if is_busy {
             Verdict::Busy { proof }
         } else {
@@ -135,8 +108,8 @@ pub fn run(
         subject,
         env,
         inventory,
-        finding: &proof.finding,
-        stderr_tail: &stderr_tail,
+        facts: &proof.finding,
+        stderr_tail: &output.stderr_tail,
     };
     let cause = diagnosis::diagnose(&failure, &scene);
     // A person hides the GPUs from the program.
@@ -156,79 +129,74 @@ pub fn run(
 fn attempt(
     host: &Host,
     executable: &Path,
+    subject: &ProofSubject,
     env: &Environment,
-    (request, rest): (ProofRequest, Option<ProofRequest>),
-    limit: Duration,
+    settings: ProofSettings,
     progress: OnProgress<'_>,
 ) -> io::Result<ChildOutput> {
-    let child = start(executable, env, &request)?;
+    let with_files = matches!(settings.level, Level::Load | Level::Deep);
+    // In the order of the plan, the driver first.
+    let mut libraries = Vec::new();
+    for library in &subject.libraries {
+        libraries.push(library_request(library, with_files));
+    }
+    libraries.sort_by_key(|library| library.family != "driver");
+    let (used, unused): (Vec<_>, Vec<_>) = libraries
+        .into_iter()
+        .partition(|library| with_files || ["driver", "cudnn"].contains(&library.family.as_str()));
+    let child = start(executable, env, settings.level, settings.seed, used)?;
     host.trip("proof");
-    let Some(rest) = rest else {
-        return listen(host, child, limit, progress);
-    };
-    let rest = start(executable, env, &rest)?;
+    if unused.is_empty() {
+        return listen(host, child, settings.limit, progress);
+    }
+    // A second child, since to load them takes as long as the driver needs to wake up.
+    let second = start(executable, env, Level::Load, settings.seed, unused)?;
     std::thread::scope(|scope| {
-        let listen_to_rest = move || listen(host, rest, limit, &mut |_, _| {});
-        let rest = std::thread::Builder::new().spawn_scoped(scope, listen_to_rest)?;
-        let output = listen(host, child, limit, progress)?;
-        match rest.join() {
-            Ok(rest) => Ok(output.merge(rest?)),
+        let second = std::thread::Builder::new().spawn_scoped(scope, move || {
+            listen(host, second, settings.limit, &mut |_, _| {})
+        })?;
+        let output = listen(host, child, settings.limit, progress)?;
+        match second.join() {
+            Ok(second) => Ok(output.merge(second?)),
             Err(_) => Ok(output),
         }
     })
 }
 
-/// The requests in the order of the plan, the driver first. A second child loads the libraries that are not used, since
-/// that takes as long as the driver needs to wake up.
-fn requests(subject: &ProofSubject, ask: Ask) -> (ProofRequest, Option<ProofRequest>) {
-    let with_files = matches!(ask.level, Level::Load | Level::Deep);
-    let mut libraries = Vec::new();
-    for library in &subject.libraries {
-        let mut files = Vec::new();
-        if with_files {
-            let others = library
-                .installation
-                .files
-                .iter()
-                .filter(|file| file.soname != library.soname);
-            files.extend(others.map(|file| file.soname.clone()));
-            files.dedup();
-            // A missing file is asked for too, and fails to load.
-            let suffix = library
-                .soname
-                .split_once(".so")
-                .map_or("", |(_, suffix)| suffix);
-            files.extend(library.missing().map(|stem| format!("{stem}.so{suffix}")));
+fn library_request(library: &TriedLibrary, with_files: bool) -> LibraryRequest {
+    let mut files = Vec::new();
+    if with_files {
+        for file in &library.installation.files {
+            if file.soname != library.soname {
+                files.push(file.soname.clone());
+            }
         }
-        let directory = library
-            .found_in
-            .as_ref()
-            .and_then(|place| place.to_str().map(str::to_owned));
-        libraries.push(LibraryRequest {
-            family: library.installation.family.clone(),
-            soname: library.soname.clone(),
-            files,
-            directory,
-        });
+        files.dedup();
+        // A missing file is asked for too, and fails to load.
+        let suffix = library
+            .soname
+            .split_once(".so")
+            .map_or("", |(_, suffix)| suffix);
+        for stem in library.missing() {
+            files.push(format!("{stem}.so{suffix}"));
+        }
     }
-    libraries.sort_by_key(|library| library.family != "driver");
-    let (used, rest): (Vec<_>, Vec<_>) = libraries
-        .into_iter()
-        .partition(|library| with_files || ["driver", "cudnn"].contains(&library.family.as_str()));
-    let request = |level, libraries| ProofRequest {
-        level,
-        seed: ask.seed,
-        parent: std::process::id(),
-        libraries,
-    };
-    let first = request(ask.level, used);
-    (
-        first,
-        (!rest.is_empty()).then(|| request(Level::Load, rest)),
-    )
+    let directory = library.found_in.as_deref().and_then(Path::to_str);
+    LibraryRequest {
+        family: library.installation.family.clone(),
+        soname: library.soname.clone(),
+        files,
+        directory: directory.map(str::to_owned),
+    }
 }
 
-fn start(executable: &Path, env: &Environment, request: &ProofRequest) -> io::Result<Child> {
+fn start(
+    executable: &Path,
+    env: &Environment,
+    level: Level,
+    seed: u32,
+    libraries: Vec<LibraryRequest>,
+) -> io::Result<Child> {
     #[allow(
         clippy::disallowed_methods,
         reason = "this is where the verifying child is started"
@@ -249,39 +217,67 @@ fn start(executable: &Path, env: &Environment, request: &ProofRequest) -> io::Re
     let mut child = command.spawn()?;
     children().push(pid_of(&child));
     if let Some(mut input) = child.stdin.take() {
+        let request = ProofRequest {
+            level,
+            seed,
+            parent: std::process::id(),
+            libraries,
+        };
         // If the child has ended already, its exit status gives the verdict.
-        let _ = serde_json::to_writer(&mut input, request);
+        let _ = serde_json::to_writer(&mut input, &request);
         let _ = input.flush();
     }
     Ok(child)
 }
 
+/// The child's report decides. Without a report, the way in which the child ended does.
+fn observed_failure(
+    subject: &ProofSubject,
+    env: &Environment,
+    output: &ChildOutput,
+) -> Option<StepFailure> {
+    let at = output.current.clone();
+    match (&output.report, output.end) {
+        (Some(Ok(())), _) => {
+            let files = foreign_files(subject, env, &output.facts.mapped);
+            (!files.is_empty()).then_some(StepFailure::Foreign { files })
+        }
+        (Some(Err(failure)), _) => Some(failure.clone()),
+        (None, End::TimedOut(seconds)) => Some(StepFailure::TimedOut { at, seconds }),
+        (None, End::Signal(signal)) => Some(StepFailure::Signal { at, signal }),
+        (None, End::Code(code)) => Some(StepFailure::Exited { at, code }),
+    }
+}
+
 /// With a plan, the mapped NVIDIA files outside it, except for families that only `LD_PRELOAD` loads. In an unchanged
 /// environment, the files of another version than the rest of their library.
 fn foreign_files(subject: &ProofSubject, env: &Environment, mapped: &[MappedFile]) -> Vec<String> {
-    let family = |path: &Path| {
-        catalog()
-            .family_of_file(path)
-            .map(|(family, _)| family.name.as_str())
-    };
-    let preload = env.get(variables::PRELOAD).map(preload_elements);
-    let preload = preload.unwrap_or_default();
-    let preloaded: BTreeSet<&str> = preload
-        .iter()
-        .filter_map(|element| family(Path::new(element)))
-        .collect();
-    let is_preloaded = |path: &str| {
-        let family = family(Path::new(path)).filter(|family| preloaded.contains(family));
-        family.is_some_and(|family| subject.of_family(family).is_none())
-    };
-    let is_foreign = |file: &&MappedFile| match file.id {
-        Some(id) if subject.is_planned => !subject.has_file(id) && !is_preloaded(&file.path),
-        Some(_) => subject.with_foreign(&file.path).is_some(),
-        None => subject.is_planned,
-    };
-    mapped
-        .iter()
-        .filter(is_foreign)
-        .map(|file| file.path.clone())
-        .collect()
+    let mut only_preloaded = Vec::new();
+    if let Some(preload) = env.get(variables::PRELOAD) {
+        for element in preload_elements(preload) {
+            let family = family_name(Path::new(&element));
+            only_preloaded.extend(family.filter(|family| subject.of_family(family).is_none()));
+        }
+    }
+    let mut files = Vec::new();
+    for file in mapped {
+        let path = Path::new(&file.path);
+        let is_foreign = match file.id {
+            None => subject.is_planned,
+            Some(_) if !subject.is_planned => subject.with_foreign(&file.path).is_some(),
+            Some(id) => {
+                !subject.has_file(id)
+                    && !family_name(path).is_some_and(|family| only_preloaded.contains(&family))
+            }
+        };
+        if is_foreign {
+            files.push(file.path.clone());
+        }
+    }
+    files
+}
+
+fn family_name(file: &Path) -> Option<&'static str> {
+    let (family, _) = catalog().family_of_file(file)?;
+    Some(&family.name)
 }

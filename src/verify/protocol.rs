@@ -183,7 +183,7 @@ pub struct MappedFile {
     pub id: Option<FileId>,
 }
 
-/// The failure as it was observed. Its meaning is the [`Cause`](super::Cause).
+/// The failure as it was observed. Its meaning is the [`ProofCause`](super::ProofCause).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "failure", rename_all = "kebab-case")]
 pub enum StepFailure {
@@ -225,7 +225,7 @@ impl ProofRequest {
     pub fn of_family<'r>(&'r self, family: &str) -> impl Iterator<Item = &'r LibraryRequest> {
         self.libraries
             .iter()
-            .filter(move |asked| asked.family == family)
+            .filter(move |library| library.family == family)
     }
 }
 
@@ -265,6 +265,6 @@ impl ProofStep {
 }
 
 /// Formats a line for the parent.
-pub fn format(line: &ChildMessage) -> String {
-    serde_json::json!(line).to_string()
+pub fn format(message: &ChildMessage) -> String {
+    serde_json::json!(message).to_string()
 }

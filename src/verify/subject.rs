@@ -27,28 +27,27 @@ pub struct TriedLibrary {
 
 impl ProofSubject {
     pub fn of_plan(plan: &Plan) -> ProofSubject {
-        let libraries = plan
-            .picks
-            .iter()
-            .filter_map(|pick| TriedLibrary::of(&pick.installation))
-            .collect();
+        let picks = plan.picks.iter();
         ProofSubject {
-            libraries,
+            libraries: picks
+                .filter_map(|pick| TriedLibrary::of(&pick.installation))
+                .collect(),
             is_planned: true,
         }
     }
 
     /// The library to which a SONAME belongs, missing files included.
     pub fn of_soname(&self, soname: &str) -> Option<&TriedLibrary> {
-        let mut libraries = self.libraries.iter();
-        let has = |library: &&TriedLibrary| {
+        for library in &self.libraries {
             let mut files = library.installation.files.iter();
-            library.soname == soname || files.any(|file| file.soname == soname)
-        };
-        libraries.clone().find(has).or_else(|| {
-            let (stem, _) = names::split(soname)?;
-            libraries.find(|library| library.missing().any(|missing| missing == stem))
-        })
+            if library.soname == soname || files.any(|file| file.soname == soname) {
+                return Some(library);
+            }
+        }
+        let (stem, _) = names::split(soname)?;
+        self.libraries
+            .iter()
+            .find(|library| library.missing().any(|missing| missing == stem))
     }
 
     pub fn of_family(&self, family: &str) -> Option<&TriedLibrary> {
@@ -59,9 +58,16 @@ impl ProofSubject {
 
     /// The library that this file is mixed into.
     pub(super) fn with_foreign(&self, path: &str) -> Option<&TriedLibrary> {
-        let is_path = |problem: &Problem| matches!(problem, Problem::OtherVersionAmongTheRest { file, .. } if file == path);
-        let mut libraries = self.libraries.iter();
-        libraries.find(|library| library.installation.problems.iter().any(is_path))
+        for library in &self.libraries {
+            for problem in &library.installation.problems {
+                if let Problem::OtherVersionAmongTheRest { file, .. } = problem
+                    && file == path
+                {
+                    return Some(library);
+                }
+            }
+        }
+        None
     }
 
     pub(super) fn has_file(&self, id: FileId) -> bool {
@@ -107,29 +113,31 @@ impl TriedLibrary {
     /// Lists files as damaged instead of missing that are cut so short that the inventory could not read their SONAME.
     #[must_use]
     pub fn with_damaged(mut self, warnings: &[Warning]) -> TriedLibrary {
-        let own = soname_number(&self.soname);
-        let cut = warnings
-            .iter()
-            .filter(|warning| matches!(warning.fault, ReadFault::Malformed { .. }));
-        for path in cut.map(|warning| &warning.path) {
+        let installation = &mut self.installation;
+        for warning in warnings {
+            let path = &warning.path;
+            if !matches!(warning.fault, ReadFault::Malformed { .. })
+                || path.parent() != Some(&*installation.directory)
+            {
+                continue;
+            }
             let Some((family, stem)) = catalog().family_of_file(path) else {
                 continue;
             };
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            let library = &mut self.installation;
-            let is_of_here =
-                path.parent() == Some(&*library.directory) && soname_number(&name) == own;
-            if is_of_here && family.name == library.family {
-                for problem in &mut library.problems {
-                    if let Problem::Missing { stems } = problem {
-                        stems.retain(|missing| missing != stem);
-                    }
-                }
-                library.problems.push(Problem::Truncated { file: name });
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if family.name != installation.family
+                || soname_number(&name) != soname_number(&self.soname)
+            {
+                continue;
             }
+            for problem in &mut installation.problems {
+                if let Problem::Missing { stems } = problem {
+                    stems.retain(|missing| missing != stem);
+                }
+            }
+            installation.problems.push(Problem::Truncated {
+                file: name.into_owned(),
+            });
         }
         self
     }

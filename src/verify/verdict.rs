@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::cause::ProofCause;
-use super::protocol::{GpuFound, MappedFile, Observation, ProofStep, StepFailure, StepResult};
+use super::protocol::{
+    ChildStep, GpuFound, MappedFile, Observation, ProofStep, StepFailure, StepResult,
+};
 use crate::host::{FileId, Host};
 use crate::modes::Level;
 
@@ -94,20 +96,25 @@ pub struct OtherFile {
 
 impl OtherFile {
     /// `None` for a missing file.
-    pub fn look(host: &Host, path: &Path) -> Option<OtherFile> {
+    pub fn read(host: &Host, path: &Path) -> Option<OtherFile> {
         let stat = host.stat(path).ok()?;
-        let (size, modified, changed) = (stat.size, stat.modified, stat.changed);
         Some(OtherFile {
             path: path.as_os_str().as_bytes().to_vec(),
             id: stat.id,
-            size,
-            modified,
-            changed,
+            size: stat.size,
+            modified: stat.modified,
+            changed: stat.changed,
         })
     }
 
     pub fn path(&self) -> PathBuf {
         OsStr::from_bytes(&self.path).into()
+    }
+}
+
+impl StepRecord {
+    pub(super) fn lists_files(&self) -> bool {
+        self.place.step == ChildStep::Mapped
     }
 }
 
@@ -130,24 +137,31 @@ impl ChildFacts {
             Observation::DriverCuda(cuda) => self.driver_cuda = Some(cuda),
             Observation::Gpu(gpu) => self.gpus.push(gpu),
             Observation::Memory { gpu, free, total } => {
-                for known in self.gpus.iter_mut().filter(|known| known.gpu == gpu) {
-                    known.free = Some(free);
-                    known.memory = Some(total);
+                if let Some(found) = self.gpu_mut(gpu) {
+                    found.free = Some(free);
+                    found.memory = Some(total);
                 }
             }
             Observation::Busy { gpu, why } => {
-                for known in self.gpus.iter_mut().filter(|known| known.gpu == gpu) {
-                    known.busy = Some(why.clone());
+                if let Some(found) = self.gpu_mut(gpu) {
+                    found.busy = Some(why);
                 }
             }
-            Observation::Cudnn { soname, version } => _ = self.cudnn.insert(soname, version),
+            Observation::Cudnn { soname, version } => {
+                self.cudnn.insert(soname, version);
+            }
             Observation::Mapped(files) => self.mapped = files,
             Observation::OtherFiles(paths) => {
-                let paths = paths.iter().map(|path| Path::new(OsStr::from_bytes(path)));
-                self.other_files = paths
-                    .filter_map(|path| OtherFile::look(host, path))
-                    .collect();
+                self.other_files.clear();
+                for path in paths {
+                    let file = OtherFile::read(host, Path::new(OsStr::from_bytes(&path)));
+                    self.other_files.extend(file);
+                }
             }
         }
+    }
+
+    fn gpu_mut(&mut self, number: u32) -> Option<&mut GpuFound> {
+        self.gpus.iter_mut().find(|gpu| gpu.gpu == number)
     }
 }

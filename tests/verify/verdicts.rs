@@ -16,7 +16,8 @@ use cudarun::modes::Level;
 use cudarun::report::{Style, failed_start, possible_cause};
 use cudarun::verify::protocol::{Busy, ChildStep, StepResult};
 use cudarun::verify::{
-    self, Ask, ProofCause, ProofEvidence, ProofSubject, Skip, StepFailure, TriedLibrary, Verdict,
+    self, ProofCause, ProofEvidence, ProofSettings, ProofSubject, Skip, StepFailure, TriedLibrary,
+    Verdict,
 };
 use nix::sys::signal::Signal;
 
@@ -186,7 +187,7 @@ impl<'w> Trial<'w> {
         ];
         variables.extend(self.variables);
         let env: Environment = variables.into_iter().collect();
-        let ask = Ask {
+        let settings = ProofSettings {
             level: self.level,
             seed: 7,
             limit: self.limit,
@@ -207,7 +208,7 @@ impl<'w> Trial<'w> {
             subject,
             &env,
             &inventory,
-            ask,
+            settings,
             &mut |_, _| {},
         )
         .unwrap()

@@ -4,7 +4,7 @@ use libloading::os::unix::Library;
 
 use super::call::CallFailure;
 use super::driver::Driver;
-use crate::verify::protocol::StepResult;
+use crate::verify::protocol::{ChildStep, ProofStep, StepResult};
 
 /// A GPU with its current context, the loaded libraries, and the seed of random numbers.
 pub(super) struct Bench<'a> {
@@ -14,6 +14,12 @@ pub(super) struct Bench<'a> {
     pub gpu: u32,
     pub capability: (i32, i32),
     pub seed: u32,
+}
+
+impl Bench<'_> {
+    pub(super) fn step(&self, step: ChildStep, library: &OpenLibrary) -> ProofStep {
+        ProofStep::at(step).with(&library.soname).on(self.gpu)
+    }
 }
 
 /// A loaded library. It is never closed, since its destructors may crash.

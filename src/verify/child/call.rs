@@ -107,13 +107,13 @@ impl Api<'_> {
 
 /// Fails if a function that the proof calls is missing, so that the fault is that of this library.
 pub(super) fn require(library: &Library, functions: &[&'static str]) -> Result<(), CallFailure> {
-    // SAFETY: each is a function, which is not called here.
-    let is_missing =
-        |name: &&&str| unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none();
-    functions
-        .iter()
-        .find(is_missing)
-        .map_or(Ok(()), |name| Err(CallFailure::missing(name)))
+    for name in functions {
+        // SAFETY: it is a function, which is not called here.
+        if unsafe { find::<unsafe extern "C" fn()>(library, name) }.is_none() {
+            return Err(CallFailure::missing(name));
+        }
+    }
+    Ok(())
 }
 
 /// A call as programs write it: headers add the version of its ABI.

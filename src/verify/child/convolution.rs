@@ -55,33 +55,35 @@ impl Shape {
 
     /// Calls with the indices in input, weights and output of each product of a convolution.
     fn each_product(&self, mut call: impl FnMut(usize, usize, usize)) {
-        let inside =
-            |at: usize, k: usize, size: usize| (at + k).checked_sub(1).filter(|at| *at < size);
         let [channels, height, width, kernel] =
             [self.channels, self.height, self.width, self.kernel];
         for output in 0..self.output().iter().product() {
             let (x, y) = (output % width, output / width % height);
-            let (filter, image) = (
-                output / width / height % self.filters,
-                output / width / height / self.filters,
-            );
-            for (channel, ky) in
-                (0..channels).flat_map(|channel| (0..kernel).map(move |ky| (channel, ky)))
-            {
-                let Some(iy) = inside(y, ky, height) else {
-                    continue;
-                };
-                let input = ((image * channels + channel) * height + iy) * width;
-                let weight = ((filter * channels + channel) * kernel + ky) * kernel;
-                for kx in 0..kernel {
-                    let Some(ix) = inside(x, kx, width) else {
+            let plane = output / width / height;
+            let (filter, image) = (plane % self.filters, plane / self.filters);
+            for channel in 0..channels {
+                for ky in 0..kernel {
+                    let Some(iy) = input_index(y, ky, height) else {
                         continue;
                     };
-                    call(input + ix, weight + kx, output);
+                    let input = ((image * channels + channel) * height + iy) * width;
+                    let weight = ((filter * channels + channel) * kernel + ky) * kernel;
+                    for kx in 0..kernel {
+                        if let Some(ix) = input_index(x, kx, width) {
+                            call(input + ix, weight + kx, output);
+                        }
+                    }
                 }
             }
         }
     }
+}
+
+/// Where a weight of the kernel meets the input, along one axis. None in the padding.
+fn input_index(output: usize, weight: usize, size: usize) -> Option<usize> {
+    (output + weight)
+        .checked_sub(1)
+        .filter(|index| *index < size)
 }
 
 /// The factors of a convolution.
@@ -93,10 +95,9 @@ struct Numbers {
 impl Numbers {
     fn new(shape: &Shape, seed: u32) -> Numbers {
         let mut random = Random::new(seed);
-        let mut draw = |dims: [usize; 4], range| random.wholes(range, dims.iter().product());
         Numbers {
-            input: draw(shape.input(), RANGES.0),
-            weights: draw(shape.weights(), RANGES.1),
+            input: random.wholes(RANGES.0, shape.input().iter().product()),
+            weights: random.wholes(RANGES.1, shape.weights().iter().product()),
         }
     }
 
@@ -123,8 +124,8 @@ pub(super) fn run(
     let input_data = driver.upload(&numbers.input)?;
     let weight_data = driver.upload(&numbers.weights)?;
     let output_data = driver.upload(&vec![f32::NAN; expected.len()])?;
-    let tensor = || api.make("cudnnCreateTensorDescriptor");
-    let (input, output) = (tensor()?, tensor()?);
+    let input = api.make("cudnnCreateTensorDescriptor")?;
+    let output = api.make("cudnnCreateTensorDescriptor")?;
     let weights = api.make("cudnnCreateFilterDescriptor")?;
     let convolution = api.make("cudnnCreateConvolutionDescriptor")?;
     let mut bytes = 0;
@@ -193,11 +194,15 @@ mod tests {
         // The first filter takes the upper left neighbour of channel 0.
         numbers.weights[0] = 2.0;
         let output = numbers.compute(&SHAPE);
-        let input = |place: usize| 2.0 * f64::from(numbers.input[place]);
+        let input: Vec<f64> = numbers.input.iter().copied().map(f64::from).collect();
         assert_eq!(output[0], 0.0, "padding");
-        assert_eq!(output[4 + 1], input(0));
-        assert_eq!(output[2 * 4 + 3], input(4 + 2));
-        assert_eq!(output[2 * 20 + 4 + 1], input(3 * 20), "the second image");
+        assert_eq!(output[4 + 1], 2.0 * input[0]);
+        assert_eq!(output[2 * 4 + 3], 2.0 * input[4 + 2]);
+        assert_eq!(
+            output[2 * 20 + 4 + 1],
+            2.0 * input[3 * 20],
+            "the second image"
+        );
         assert!(
             output[20..40].iter().all(|value| *value == 0.0),
             "the second filter"

@@ -42,12 +42,12 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(library: &'static Library) -> Result<Driver, CallFailure> {
         require(library, &NEEDED)?;
-        let name = error_name;
-        let api = Api {
-            name,
-            ..Api::plain(library)
-        };
-        Ok(Driver { api })
+        Ok(Driver {
+            api: Api {
+                name: error_name,
+                ..Api::plain(library)
+            },
+        })
     }
 
     /// Must come first. Its codes tell causes apart that `cudnnCreate` reports alike.
@@ -68,48 +68,48 @@ impl Driver {
         let mut count = 0;
         // SAFETY: the type that cuda.h declares; writes one number.
         unsafe { call!(self.api, "cuDeviceGetCount", *mut c_int: &raw mut count)? };
-        let get = |ordinal| {
+        let mut devices = Vec::new();
+        for ordinal in 0..count {
             let mut device = 0;
             // SAFETY: the types that cuda.h declares; writes one number; the ordinal is below the count.
             unsafe {
                 call!(self.api, "cuDeviceGet", *mut CUdevice: &raw mut device, c_int: ordinal)?;
             };
-            Ok(device)
-        };
-        (0..count).map(get).collect()
+            devices.push(device);
+        }
+        Ok(devices)
     }
 
     /// Describes a device without using it. Unknown facts are left out.
     pub(super) fn describe(&self, ordinal: u32, device: CUdevice) -> GpuFound {
-        let text = |function| {
-            let mut buffer = [0_u8; 256];
-            let start = buffer.as_mut_ptr().cast();
-            // SAFETY: both are declared so; `device` is one that the driver gave; writes at most 256 bytes, NUL included.
-            unsafe { call!(self.api, function, *mut c_char: start, c_int: 256, CUdevice: device) }
-                .ok()?;
-            let text = CStr::from_bytes_until_nul(&buffer)
-                .ok()?
-                .to_string_lossy()
-                .into_owned();
-            Some(text).filter(|text| !text.is_empty())
-        };
         let mut memory = 0;
         // SAFETY: the types that cuda.h declares; writes one size.
-        let found = unsafe {
+        let result = unsafe {
             call!(self.api, "cuDeviceTotalMem_v2", *mut usize: &raw mut memory, CUdevice: device)
         };
+        let capability = self.capability(device);
         GpuFound {
             gpu: ordinal,
-            name: text("cuDeviceGetName"),
-            capability: self
-                .capability(device)
-                .map(|(major, minor)| format!("{major}.{minor}")),
-            bus: text("cuDeviceGetPCIBusId"),
+            name: self.device_text("cuDeviceGetName", device),
+            capability: capability.map(|(major, minor)| format!("{major}.{minor}")),
+            bus: self.device_text("cuDeviceGetPCIBusId", device),
             compute_mode: self.compute_mode(device),
-            memory: found.is_ok().then_some(memory as u64),
+            memory: result.is_ok().then_some(memory as u64),
             free: None,
             busy: None,
         }
+    }
+
+    /// The text that a function `status (char*, int, device)` writes.
+    fn device_text(&self, function: &'static str, device: CUdevice) -> Option<String> {
+        let mut buffer = [0_u8; 256];
+        let start = buffer.as_mut_ptr().cast();
+        // SAFETY: all functions that this is asked for are declared so; `device` is one that the driver gave; writes at
+        // most 256 bytes, NUL included.
+        unsafe { call!(self.api, function, *mut c_char: start, c_int: 256, CUdevice: device) }
+            .ok()?;
+        let text = CStr::from_bytes_until_nul(&buffer).ok()?.to_string_lossy();
+        (!text.is_empty()).then(|| text.into_owned())
     }
 
     pub(super) fn capability(&self, device: CUdevice) -> Option<(i32, i32)> {
@@ -137,29 +137,33 @@ impl Driver {
     }
 
     fn attribute(&self, device: CUdevice, attribute: Attribute) -> Option<i32> {
-        let (mut value, attribute) = (0, attribute as c_int);
-        let to = &raw mut value;
+        let mut value = 0;
         // SAFETY: the types that cuda.h declares; writes one number; `device` is one that the driver gave.
         unsafe {
-            call!(self.api, "cuDeviceGetAttribute", *mut c_int: to, c_int: attribute, CUdevice: device)
+            call!(
+                self.api, "cuDeviceGetAttribute", *mut c_int: &raw mut value, c_int: attribute as c_int,
+                CUdevice: device,
+            )
         }
         .ok()?;
         Some(value)
     }
 
-    /// The primary context of a device. This process never releases it.
-    pub(super) fn retain(&self, device: CUdevice) -> Result<CUcontext, CallFailure> {
+    /// Makes the primary context of a device current. This process never releases it.
+    pub(super) fn make_current(&self, device: CUdevice) -> Result<CUcontext, CallFailure> {
         let mut context = ptr::null_mut();
-        let to = &raw mut context;
         // SAFETY: the types that cuda.h declares; writes one pointer; `device` is one that the driver gave.
         unsafe {
-            call!(self.api, "cuDevicePrimaryCtxRetain", *mut CUcontext: to, CUdevice: device)?;
+            call!(
+                self.api, "cuDevicePrimaryCtxRetain", *mut CUcontext: &raw mut context, CUdevice: device,
+            )?;
         };
+        self.set_current(context)?;
         Ok(context)
     }
 
     pub(super) fn set_current(&self, context: CUcontext) -> Result<(), CallFailure> {
-        // SAFETY: the type that cuda.h declares; `context` came from `retain`.
+        // SAFETY: the type that cuda.h declares; `context` came from `make_current`.
         unsafe { call!(self.api, "cuCtxSetCurrent", CUcontext: context) }
     }
 
@@ -171,18 +175,25 @@ impl Driver {
     /// Free and total bytes of the device whose context is current.
     pub(super) fn memory(&self) -> Option<(u64, u64)> {
         let (mut free, mut total) = (0, 0);
-        let to = (&raw mut free, &raw mut total);
         // SAFETY: the types that cuda.h declares; writes two sizes.
-        unsafe { call!(self.api, "cuMemGetInfo_v2", *mut usize: to.0, *mut usize: to.1) }.ok()?;
+        unsafe {
+            call!(
+                self.api, "cuMemGetInfo_v2", *mut usize: &raw mut free, *mut usize: &raw mut total,
+            )
+        }
+        .ok()?;
         Some((free as u64, total as u64))
     }
 
     /// Allocates at least so many bytes, which are freed on drop.
     pub(super) fn allocate(&self, bytes: usize) -> Result<Buffer<'_>, CallFailure> {
         let mut address = 0;
-        let to = &raw mut address;
         // SAFETY: the types that cuda.h declares; writes one address. CUDA refuses to allocate nothing.
-        unsafe { call!(self.api, "cuMemAlloc_v2", *mut CUdeviceptr: to, usize: bytes.max(1))? };
+        unsafe {
+            call!(
+                self.api, "cuMemAlloc_v2", *mut CUdeviceptr: &raw mut address, usize: bytes.max(1),
+            )?;
+        };
         Ok(Buffer {
             address,
             bytes,
@@ -193,10 +204,12 @@ impl Driver {
 
     pub(super) fn upload<T: Plain>(&self, data: &[T]) -> Result<Buffer<'_>, CallFailure> {
         let buffer = self.allocate(size_of_val(data))?;
-        let (from, bytes) = (data.as_ptr().cast(), size_of_val(data));
         // SAFETY: the types that cuda.h declares; both hold that many bytes.
         unsafe {
-            call!(self.api, "cuMemcpyHtoD_v2", CUdeviceptr: buffer.address, *const c_void: from, usize: bytes)?;
+            call!(
+                self.api, "cuMemcpyHtoD_v2", CUdeviceptr: buffer.address,
+                *const c_void: data.as_ptr().cast(), usize: buffer.bytes,
+            )?;
         };
         Ok(buffer)
     }
@@ -207,9 +220,9 @@ fn error_name(library: &Library, code: c_int) -> Option<String> {
     let mut text: *const c_char = ptr::null();
     // SAFETY: the type that cuda.h declares; gives a static text that ends with NUL, or none.
     unsafe {
-        let name: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int =
+        let get: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int =
             find(library, "cuGetErrorName")?;
-        let is_known = name(code, &raw mut text) == 0 && !text.is_null();
+        let is_known = get(code, &raw mut text) == 0 && !text.is_null();
         is_known.then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
     }
 }
@@ -237,10 +250,12 @@ impl Buffer<'_> {
         let mut data = vec![T::default(); count];
         let bytes = size_of_val(data.as_slice()).min(self.bytes);
         self.driver.synchronize()?;
-        let to = data.as_mut_ptr().cast();
         // SAFETY: the types that cuda.h declares; both hold that many bytes, of which any are a `T`.
         unsafe {
-            call!(self.driver.api, "cuMemcpyDtoH_v2", *mut c_void: to, CUdeviceptr: self.address, usize: bytes)?;
+            call!(
+                self.driver.api, "cuMemcpyDtoH_v2", *mut c_void: data.as_mut_ptr().cast(),
+                CUdeviceptr: self.address, usize: bytes,
+            )?;
         }
         Ok(data)
     }

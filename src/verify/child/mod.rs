@@ -5,6 +5,7 @@
     reason = "loads libraries and calls into them; each block says what makes it sound"
 )]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +14,7 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use cudarc::driver::sys::{CUcontext, CUresult};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use super::protocol::{
@@ -68,21 +69,19 @@ fn answer(host: &Host) -> i32 {
     }
     // Never closed: a library may have closed it already, and another file may have its number.
     let output = ManuallyDrop::new(File::from(output));
-    let mut parent = Parent {
-        output,
-        at: ProofStep::at(ChildStep::LoadDriver),
-    };
     let mut prover = Prover {
         request: &request,
-        parent: &mut parent,
+        parent: Parent {
+            output,
+            step: ProofStep::at(ChildStep::LoadDriver),
+        },
         loaded: Vec::new(),
     };
-    let proved = prover.prove(host);
-    let last = match proved {
+    let message = match prover.prove(host) {
         Ok(()) => ChildMessage::Passed,
-        Err(fault) => ChildMessage::Failed(failure(parent.at.clone(), fault)),
+        Err(failure) => ChildMessage::Failed(step_failure(prover.parent.step.clone(), failure)),
     };
-    parent.say(&last);
+    prover.parent.send(&message);
     0
 }
 
@@ -92,7 +91,7 @@ fn read_request() -> Option<ProofRequest> {
     serde_json::from_str(&text).ok()
 }
 
-/// Returns the pipe to the parent. Standard output then leads to standard error, since libraries print on it.
+/// The pipe to the parent. Standard output then leads to standard error, since libraries print on it.
 fn take_output() -> nix::Result<OwnedFd> {
     // SAFETY: the number is that of a descriptor which F_DUPFD_CLOEXEC has just made for us alone.
     let output = unsafe {
@@ -108,29 +107,40 @@ fn take_output() -> nix::Result<OwnedFd> {
 struct Parent {
     output: ManuallyDrop<File>,
     /// The step that was entered last.
-    at: ProofStep,
+    step: ProofStep,
 }
 
 impl Parent {
-    fn say(&mut self, line: &ChildMessage) {
+    fn send(&mut self, message: &ChildMessage) {
         // Fails if a library has closed the pipe: the parent then has no report.
-        let _ = self.output.write_all((format(line) + "\n").as_bytes());
+        let _ = self.output.write_all((format(message) + "\n").as_bytes());
     }
 
-    fn enter(&mut self, at: ProofStep) {
-        self.say(&ChildMessage::Entering(at.clone()));
-        self.at = at;
+    fn enter(&mut self, step: ProofStep) {
+        self.send(&ChildMessage::Entering(step.clone()));
+        self.step = step;
     }
 
-    fn found(&mut self, found: Observation) {
-        self.say(&ChildMessage::Found(found));
+    fn tell(&mut self, observation: Observation) {
+        self.send(&ChildMessage::Found(observation));
     }
+
+    fn end_step(&mut self, result: StepResult) {
+        self.send(&ChildMessage::Result(result));
+    }
+}
+
+/// A GPU that its compute mode lets programs use.
+struct AllowedGpu {
+    number: u32,
+    device: CUdevice,
+    mode: ComputeMode,
 }
 
 /// The libraries of a proof, as they are loaded.
 struct Prover<'r> {
     request: &'r ProofRequest,
-    parent: &'r mut Parent,
+    parent: Parent,
     loaded: Vec<OpenLibrary>,
 }
 
@@ -143,73 +153,65 @@ impl<'r> Prover<'r> {
             self.load_other_files()?;
         } else {
             let driver = self.load_driver()?;
-            for asked in request.of_family("cudnn") {
-                self.load_main(asked)?;
+            for library in request.of_family("cudnn") {
+                self.load_main(library)?;
             }
             if request.level == Level::Deep {
                 self.load_main_files()?;
                 self.check_versions()?;
             }
-            use_gpus(&driver, request, &self.loaded, self.parent)?;
+            self.use_gpus(&driver)?;
             if request.level == Level::Deep {
                 self.load_other_files()?;
             }
         }
         self.parent.enter(ProofStep::at(ChildStep::Mapped));
-        let (mapped, others) = mapped(host);
-        self.parent.found(Observation::Mapped(mapped));
-        self.parent.found(Observation::OtherFiles(others));
+        let (libraries, others) = mapped_files(host);
+        self.parent.tell(Observation::Mapped(libraries));
+        self.parent.tell(Observation::OtherFiles(others));
         Ok(())
     }
 
     fn load_driver(&mut self) -> Result<Driver, CallFailure> {
-        let asked = self.request.of_family("driver").next();
-        let soname = asked.map_or("libcuda.so.1", |asked| asked.soname.as_str());
+        let request = self.request.of_family("driver").next();
+        let soname = request.map_or("libcuda.so.1", |request| &request.soname);
+        let directory = request.and_then(|request| request.directory.as_deref());
         self.parent
             .enter(ProofStep::at(ChildStep::LoadDriver).with(soname));
-        let library = load(soname, asked.and_then(|asked| asked.directory.as_deref()))?;
+        let library = load(soname, directory)?;
         let driver = Driver::new(library)?;
-        self.loaded.push(OpenLibrary {
-            family: "driver".to_owned(),
-            soname: soname.to_owned(),
-            library,
-        });
+        self.add("driver", soname, library);
         self.parent
             .enter(ProofStep::at(ChildStep::CuInit).with(soname));
         driver.init()?;
-        self.parent.found(Observation::DriverCuda(driver.cuda()?));
+        self.parent.tell(Observation::DriverCuda(driver.cuda()?));
         Ok(driver)
     }
 
     /// Loads the main files that are not loaded yet.
     fn load_main_files(&mut self) -> Result<(), CallFailure> {
-        self.request
-            .libraries
-            .iter()
-            .try_for_each(|asked| self.load_main(asked))
+        for request in &self.request.libraries {
+            self.load_main(request)?;
+        }
+        Ok(())
     }
 
-    fn load_main(&mut self, asked: &'r LibraryRequest) -> Result<(), CallFailure> {
-        if self
-            .loaded
-            .iter()
-            .any(|loaded| loaded.soname == asked.soname)
-        {
+    fn load_main(&mut self, request: &LibraryRequest) -> Result<(), CallFailure> {
+        let soname = &request.soname;
+        if self.loaded.iter().any(|loaded| loaded.soname == *soname) {
             return Ok(());
         }
         self.parent
-            .enter(ProofStep::at(ChildStep::Load).with(&asked.soname));
-        let library = load(&asked.soname, asked.directory.as_deref())?;
-        if asked.family == "cudnn" {
+            .enter(ProofStep::at(ChildStep::Load).with(soname));
+        let library = load(soname, request.directory.as_deref())?;
+        if request.family == "cudnn" {
             require(library, cudnn::NEEDED)?;
-            let (soname, version) = (asked.soname.clone(), cudnn::version(library)?);
-            self.parent.found(Observation::Cudnn { soname, version });
+            self.parent.tell(Observation::Cudnn {
+                soname: soname.clone(),
+                version: cudnn::version(library)?,
+            });
         }
-        self.loaded.push(OpenLibrary {
-            family: asked.family.clone(),
-            soname: asked.soname.clone(),
-            library,
-        });
+        self.add(&request.family, soname, library);
         Ok(())
     }
 
@@ -217,39 +219,146 @@ impl<'r> Prover<'r> {
     /// NVIDIA's (RDMA, MPI), or a driver that is missing here.
     fn load_other_files(&mut self) -> Result<(), CallFailure> {
         let has_driver = self.request.of_family("driver").next().is_some();
-        for asked in &self.request.libraries {
-            for soname in &asked.files {
+        for request in &self.request.libraries {
+            for soname in &request.files {
                 self.parent
                     .enter(ProofStep::at(ChildStep::LoadFile).with(soname));
-                match load(soname, asked.directory.as_deref()) {
-                    Ok(library) => {
-                        let (family, soname) = (asked.family.clone(), soname.clone());
-                        self.loaded.push(OpenLibrary {
-                            family,
-                            soname,
-                            library,
-                        });
-                    }
+                match load(soname, request.directory.as_deref()) {
+                    Ok(library) => self.add(&request.family, soname, library),
                     Err(CallFailure::NotLoaded(message))
-                        if asked.family != "cudnn"
+                        if request.family != "cudnn"
                             || !has_driver && message.contains("libcuda.so.1") =>
                     {
-                        self.parent
-                            .say(&ChildMessage::Result(StepResult::NotLoaded { message }));
+                        self.parent.end_step(StepResult::NotLoaded { message });
                     }
-                    Err(fault) => return Err(fault),
+                    Err(failure) => return Err(failure),
                 }
             }
         }
         Ok(())
     }
 
+    fn add(&mut self, family: &str, soname: &str, library: &'static Library) {
+        self.loaded.push(OpenLibrary {
+            family: family.to_owned(),
+            soname: soname.to_owned(),
+            library,
+        });
+    }
+
     /// cuDNN's own checks, before its other files are loaded.
     fn check_versions(&mut self) -> Result<(), CallFailure> {
-        for loaded in of_family(&self.loaded, "cudnn") {
+        for cudnn in of_family(&self.loaded, "cudnn") {
             self.parent
-                .enter(ProofStep::at(ChildStep::VersionChecks).with(&loaded.soname));
-            cudnn::check_versions(loaded.library)?;
+                .enter(ProofStep::at(ChildStep::VersionChecks).with(&cudnn.soname));
+            cudnn::check_versions(cudnn.library)?;
+        }
+        Ok(())
+    }
+
+    /// Uses each GPU in turn, then all together. A busy GPU is no failure.
+    fn use_gpus(&mut self, driver: &Driver) -> Result<(), CallFailure> {
+        let mut contexts = Vec::new();
+        for gpu in self.allowed_gpus(driver)? {
+            self.parent
+                .enter(ProofStep::at(ChildStep::Context).on(gpu.number));
+            let context = match driver.make_current(gpu.device) {
+                Ok(context) => context,
+                Err(failure) => {
+                    // The GPU's memory is unknown without a context.
+                    pass_over(gpu.number, None, gpu.mode, failure, &mut self.parent)?;
+                    continue;
+                }
+            };
+            match self.use_gpu(driver, &gpu) {
+                Ok(()) => contexts.push((gpu.number, context)),
+                Err(failure) => {
+                    let memory = driver.memory();
+                    pass_over(gpu.number, memory, gpu.mode, failure, &mut self.parent)?;
+                }
+            }
+        }
+        if self.request.level >= Level::Deep && contexts.len() > 1 {
+            self.use_gpus_together(driver, &contexts)?;
+        }
+        Ok(())
+    }
+
+    /// Describes all visible GPUs.
+    fn allowed_gpus(&mut self, driver: &Driver) -> Result<Vec<AllowedGpu>, CallFailure> {
+        self.parent.enter(ProofStep::at(ChildStep::Devices));
+        let devices = driver.devices()?;
+        if devices.is_empty() {
+            return Err(CallFailure::Refused {
+                call: "cuDeviceGetCount",
+                code: NO_DEVICE,
+                name: None,
+                message: None,
+            });
+        }
+        let mut gpus = Vec::new();
+        for (number, device) in (0..).zip(devices) {
+            let found = driver.describe(number, device);
+            let mode = found.compute_mode;
+            self.parent.tell(Observation::Gpu(found));
+            if mode == ComputeMode::Prohibited {
+                self.parent.tell(Observation::Busy {
+                    gpu: number,
+                    why: Busy::Prohibited,
+                });
+            } else {
+                gpus.push(AllowedGpu {
+                    number,
+                    device,
+                    mode,
+                });
+            }
+        }
+        Ok(gpus)
+    }
+
+    /// Uses the GPU whose context is current.
+    fn use_gpu(&mut self, driver: &Driver, gpu: &AllowedGpu) -> Result<(), CallFailure> {
+        if let Some((free, total)) = driver.memory() {
+            self.parent.tell(Observation::Memory {
+                gpu: gpu.number,
+                free,
+                total,
+            });
+        }
+        let bench = Bench {
+            driver,
+            libraries: &self.loaded,
+            gpu: gpu.number,
+            capability: driver.capability(gpu.device).unwrap_or_default(),
+            seed: self.request.seed,
+        };
+        compute(&bench, self.request.level, &mut self.parent)
+    }
+
+    fn use_gpus_together(
+        &mut self,
+        driver: &Driver,
+        contexts: &[(u32, CUcontext)],
+    ) -> Result<(), CallFailure> {
+        // Its context is still current after a failure.
+        let last_gpu = contexts.last().map_or(0, |(gpu, _)| *gpu);
+        for nccl in of_family(&self.loaded, "nccl") {
+            self.parent.enter(
+                ProofStep::at(ChildStep::Compute)
+                    .with(&nccl.soname)
+                    .computing(Computation::AllReduce),
+            );
+            match deep::all_reduce(driver, nccl.library, contexts, self.request.seed) {
+                Ok(result) => self.parent.end_step(result),
+                Err(failure) => pass_over(
+                    last_gpu,
+                    driver.memory(),
+                    ComputeMode::Default,
+                    failure,
+                    &mut self.parent,
+                )?,
+            }
         }
         Ok(())
     }
@@ -260,100 +369,8 @@ fn of_family<'l>(loaded: &'l [OpenLibrary], family: &str) -> impl Iterator<Item 
     loaded.iter().filter(move |loaded| loaded.family == family)
 }
 
-/// Uses each GPU in turn. A busy GPU is no failure.
-fn use_gpus(
-    driver: &Driver,
-    request: &ProofRequest,
-    loaded: &[OpenLibrary],
-    parent: &mut Parent,
-) -> Result<(), CallFailure> {
-    parent.enter(ProofStep::at(ChildStep::Devices));
-    let devices = driver.devices()?;
-    if devices.is_empty() {
-        return Err(CallFailure::Refused {
-            call: "cuDeviceGetCount",
-            code: NO_DEVICE,
-            name: None,
-            message: None,
-        });
-    }
-    let mut free = Vec::new();
-    for (gpu, device) in (0..).zip(devices) {
-        let found = driver.describe(gpu, device);
-        let mode = found.compute_mode;
-        parent.found(Observation::Gpu(found));
-        if mode == ComputeMode::Prohibited {
-            parent.found(Observation::Busy {
-                gpu,
-                why: Busy::Prohibited,
-            });
-        } else {
-            free.push((gpu, device, mode));
-        }
-    }
-    let mut used = Vec::new();
-    for (gpu, device, mode) in free {
-        parent.enter(ProofStep::at(ChildStep::Context).on(gpu));
-        let retained = driver.retain(device);
-        let context =
-            match retained.and_then(|context| driver.set_current(context).map(|()| context)) {
-                Ok(context) => context,
-                Err(fault) => {
-                    // The GPU's memory is unknown without a context.
-                    pass_over(gpu, None, mode, fault, parent)?;
-                    continue;
-                }
-            };
-        if let Some((free, total)) = driver.memory() {
-            parent.found(Observation::Memory { gpu, free, total });
-        }
-        let capability = driver.capability(device).unwrap_or_default();
-        let bench = Bench {
-            driver,
-            libraries: loaded,
-            gpu,
-            capability,
-            seed: request.seed,
-        };
-        match on_gpu(&bench, request, parent) {
-            Ok(()) => used.push((gpu, context)),
-            Err(fault) => pass_over(gpu, driver.memory(), mode, fault, parent)?,
-        }
-    }
-    if request.level >= Level::Deep && used.len() > 1 {
-        over_gpus(driver, request, loaded, &used, parent)?;
-    }
-    Ok(())
-}
-
-/// Computes on all GPUs together.
-fn over_gpus(
-    driver: &Driver,
-    request: &ProofRequest,
-    loaded: &[OpenLibrary],
-    used: &[(u32, CUcontext)],
-    parent: &mut Parent,
-) -> Result<(), CallFailure> {
-    for nccl in of_family(loaded, "nccl") {
-        parent.enter(
-            ProofStep::at(ChildStep::Compute)
-                .with(&nccl.soname)
-                .computing(Computation::AllReduce),
-        );
-        match deep::all_reduce(driver, nccl.library, used, request.seed) {
-            Ok(came) => parent.say(&ChildMessage::Result(came)),
-            Err(fault) => {
-                // The last context is still current.
-                let gpu = used.last().map_or(0, |(gpu, _)| *gpu);
-                pass_over(gpu, driver.memory(), ComputeMode::Default, fault, parent)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn failure(at: ProofStep, fault: CallFailure) -> StepFailure {
-    match fault {
+fn step_failure(at: ProofStep, failure: CallFailure) -> StepFailure {
+    match failure {
         CallFailure::NotLoaded(message) => StepFailure::Load {
             name: at.of.clone().unwrap_or_default(),
             at,
@@ -384,70 +401,73 @@ fn failure(at: ProofStep, fault: CallFailure) -> StepFailure {
 }
 
 /// Makes a handle of each cuDNN and a convolution, and at the level `deep` the handles and computations of the tables.
-fn on_gpu(
-    bench: &Bench<'_>,
-    request: &ProofRequest,
-    parent: &mut Parent,
-) -> Result<(), CallFailure> {
-    let place = |step, loaded: &OpenLibrary| ProofStep::at(step).with(&loaded.soname).on(bench.gpu);
-    for loaded in of_family(bench.libraries, "cudnn") {
-        parent.enter(place(ChildStep::Handle, loaded));
-        let api = cudnn::api(loaded.library);
+fn compute(bench: &Bench<'_>, level: Level, parent: &mut Parent) -> Result<(), CallFailure> {
+    for cudnn in of_family(bench.libraries, "cudnn") {
+        parent.enter(bench.step(ChildStep::Handle, cudnn));
+        let api = cudnn::api(cudnn.library);
         let handle = api.make("cudnnCreate")?;
-        if request.level >= Level::Conv {
-            parent.enter(place(ChildStep::Compute, loaded).computing(Computation::Convolution));
-            let came = convolution::run(&api, handle, bench.driver, bench.seed)?;
-            parent.say(&ChildMessage::Result(came));
+        if level >= Level::Conv {
+            let step = bench.step(ChildStep::Compute, cudnn);
+            parent.enter(step.computing(Computation::Convolution));
+            parent.end_step(convolution::run(&api, handle, bench.driver, bench.seed)?);
         }
         api.destroy("cudnnDestroy", handle)?;
     }
-    if request.level < Level::Deep {
+    if level < Level::Deep {
         return Ok(());
     }
     for (family, make) in deep::HANDLES {
-        for loaded in of_family(bench.libraries, family) {
-            parent.enter(place(ChildStep::Handle, loaded));
-            make(&Api::plain(loaded.library))?;
+        for library in of_family(bench.libraries, family) {
+            parent.enter(bench.step(ChildStep::Handle, library));
+            make(&Api::plain(library.library))?;
         }
     }
-    for (computation, family, run) in deep::TABLE {
-        for loaded in of_family(bench.libraries, family) {
-            parent.enter(place(ChildStep::Compute, loaded).computing(*computation));
-            parent.say(&ChildMessage::Result(run(bench, loaded)?));
+    for (computation, family, run) in deep::COMPUTATIONS {
+        for library in of_family(bench.libraries, family) {
+            let step = bench.step(ChildStep::Compute, library);
+            parent.enter(step.computing(*computation));
+            parent.end_step(run(bench, library)?);
         }
     }
     Ok(())
 }
 
-/// A GPU that is busy is passed over; any other fault ends the proof.
+/// A GPU that is busy is passed over; any other failure ends the proof. `memory` has the free and the total bytes.
 fn pass_over(
     gpu: u32,
     memory: Option<(u64, u64)>,
     mode: ComputeMode,
-    fault: CallFailure,
+    failure: CallFailure,
     parent: &mut Parent,
 ) -> Result<(), CallFailure> {
-    let why = busy(memory, &fault, mode).ok_or(fault)?;
-    parent.found(Observation::Busy { gpu, why });
+    let why = busy(memory, mode, &failure).ok_or(failure)?;
+    parent.tell(Observation::Busy { gpu, why });
     Ok(())
 }
 
-/// Returns the reason if a failed call means that the GPU is busy, and not that a library is at fault.
-fn busy(memory: Option<(u64, u64)>, fault: &CallFailure, mode: ComputeMode) -> Option<Busy> {
-    let CallFailure::Refused { call, code, .. } = fault else {
+/// The reason if a failed call means that the GPU is busy, and not that a library is at fault.
+fn busy(memory: Option<(u64, u64)>, mode: ComputeMode, failure: &CallFailure) -> Option<Busy> {
+    let CallFailure::Refused { call, code, .. } = failure else {
         return None;
     };
-    let (free, total) = memory.unzip();
     let is_of_driver = is_driver_call(call);
     let is_exclusive = *code == UNAVAILABLE
         || mode == ComputeMode::ExclusiveProcess && UNAVAILABLE_ONCE.contains(code);
-    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(call, *code);
-    let call = (*call).to_owned();
     if is_of_driver && is_exclusive {
-        return Some(Busy::Exclusive { call });
+        return Some(Busy::Exclusive {
+            call: (*call).to_owned(),
+        });
     }
-    let is_out = is_of_driver && *code == OUT_OF_MEMORY || has_little;
-    is_out.then_some(Busy::OutOfMemory { call, free, total })
+    let free = memory.map(|(free, _)| free);
+    let has_little = free.is_some_and(|free| free < LITTLE_MEMORY) && may_be_of_memory(call, *code);
+    if is_of_driver && *code == OUT_OF_MEMORY || has_little {
+        return Some(Busy::OutOfMemory {
+            call: (*call).to_owned(),
+            free,
+            total: memory.map(|(_, total)| total),
+        });
+    }
+    None
 }
 
 /// False for codes of cuDNN that name another cause.
@@ -468,40 +488,38 @@ fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, CallFai
         |directory| format!("{directory}/{name}"),
     );
     // SAFETY: runs the constructors of a chosen library. If they crash, that is the verdict.
-    let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
-    // The source of such an error is the loader's message.
-    let message = |error: &libloading::Error| {
-        std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
-    };
-    let library = opened.map_err(|error| CallFailure::NotLoaded(message(&error)))?;
-    Ok(Box::leak(Box::new(library)))
+    match unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) } {
+        Ok(library) => Ok(Box::leak(Box::new(library))),
+        Err(error) => {
+            // The source of such an error is the loader's message.
+            let source = std::error::Error::source(&error);
+            let message = source.map_or_else(|| error.to_string(), ToString::to_string);
+            Err(CallFailure::NotLoaded(message))
+        }
+    }
 }
 
-/// The mapped files of NVIDIA's families, and the paths of all other mapped objects.
-fn mapped(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
+/// The mapped files of NVIDIA's families, and the paths of all other mapped objects, both sorted.
+fn mapped_files(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
-    let lines = maps.split(|byte| *byte == b'\n');
-    let is_library = |path: &&[u8]| {
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        std::str::from_utf8(name).is_ok_and(|name| catalog().family_of(name).is_some())
-    };
-    let paths = lines.filter_map(|line| Some(&line[line.iter().position(|byte| *byte == b'/')?..]));
-    let mut found: Vec<&[u8]> = paths.collect();
-    found.sort_unstable();
-    found.dedup();
-    let file = |path: &[u8]| MappedFile {
-        path: String::from_utf8_lossy(path).into_owned(),
-        id: host
-            .stat(Path::new(OsStr::from_bytes(path)))
-            .ok()
-            .map(|stat| stat.id),
-    };
-    let (libraries, others): (Vec<&[u8]>, Vec<&[u8]>) = found.into_iter().partition(is_library);
-    // Caches and devices are not objects.
-    let is_object = |path: &&[u8]| path.windows(3).any(|part| part == b".so");
-    let others = others.into_iter().filter(is_object);
-    (
-        libraries.into_iter().map(file).collect(),
-        others.map(<[u8]>::to_vec).collect(),
-    )
+    let mut paths = BTreeSet::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        if let Some(start) = line.iter().position(|byte| *byte == b'/') {
+            paths.insert(&line[start..]);
+        }
+    }
+    let (mut libraries, mut others) = (Vec::new(), Vec::new());
+    for bytes in paths {
+        let path = Path::new(OsStr::from_bytes(bytes));
+        if catalog().family_of_file(path).is_some() {
+            libraries.push(MappedFile {
+                path: path.to_string_lossy().into_owned(),
+                id: host.stat(path).ok().map(|stat| stat.id),
+            });
+        } else if bytes.windows(3).any(|part| part == b".so") {
+            // Caches and devices are not objects.
+            others.push(bytes.to_vec());
+        }
+    }
+    (libraries, others)
 }

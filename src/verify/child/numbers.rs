@@ -27,11 +27,12 @@ impl Random {
 
     /// Whole numbers from `-range` to `range`.
     pub(super) fn wholes(&mut self, range: u16, count: usize) -> Vec<f32> {
-        let mut whole = || {
+        let mut numbers = Vec::with_capacity(count);
+        for _ in 0..count {
             let number = i64::from(self.next() % (2 * u32::from(range) + 1)) - i64::from(range);
-            f32::from(i16::try_from(number).unwrap_or(0))
-        };
-        (0..count).map(|_| whole()).collect()
+            numbers.push(f32::from(i16::try_from(number).unwrap_or(0)));
+        }
+        numbers
     }
 }
 

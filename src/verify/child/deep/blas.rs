@@ -60,13 +60,17 @@ pub(super) fn run(bench: &Bench<'_>, loaded: &OpenLibrary) -> Result<StepResult,
 
 /// All matrices are stored by columns.
 fn product(a: &[f32], b: &[f32]) -> Vec<f64> {
-    let number = |at: usize| {
-        let (row, column) = (at % ROWS, at / ROWS);
-        let products =
-            (0..LENGTH).map(|k| f64::from(a[k * ROWS + row]) * f64::from(b[column * LENGTH + k]));
-        products.sum()
-    };
-    (0..ROWS * COLUMNS).map(number).collect()
+    let mut sums = Vec::with_capacity(ROWS * COLUMNS);
+    for column in 0..COLUMNS {
+        for row in 0..ROWS {
+            let mut sum = 0.0;
+            for k in 0..LENGTH {
+                sum += f64::from(a[k * ROWS + row]) * f64::from(b[column * LENGTH + k]);
+            }
+            sums.push(sum);
+        }
+    }
+    sums
 }
 
 #[cfg(test)]

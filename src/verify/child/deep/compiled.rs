@@ -31,8 +31,8 @@ type GetNumbers = unsafe extern "C" fn(*mut c_int) -> c_int;
 
 pub(super) fn run(bench: &Bench<'_>, loaded: &OpenLibrary) -> Result<StepResult, CallFailure> {
     let (major, minor) = bench.capability;
-    let known = known_architectures(loaded.library).unwrap_or_default();
-    let target = target(10 * major + minor, &known);
+    let architectures = known_architectures(loaded.library).unwrap_or_default();
+    let target = choose_target(10 * major + minor, &architectures);
     let result = compile(loaded.library, &target).and_then(|image| launch(bench, &image));
     match result {
         // NVRTC does not know the GPU, or its PTX is newer than the driver.
@@ -64,7 +64,7 @@ enum Target {
 
 /// Chooses from the architectures that NVRTC supports, which releases before 11.2 do not list. Without a choice, NVRTC
 /// says so itself.
-fn target(capability: i32, known: &[i32]) -> Target {
+fn choose_target(capability: i32, known: &[i32]) -> Target {
     if known.contains(&capability) {
         return Target::Binary(capability);
     }
@@ -163,8 +163,8 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, CallFailure> {
     let (driver, api) = (bench.driver, &bench.driver.api);
     let mut random = Random::new(bench.seed);
     let numbers: Vec<u32> = (0..COUNT).map(|_| random.next()).collect();
-    let from = driver.upload(&numbers)?;
-    let to = driver.upload(&vec![u32::MAX; numbers.len()])?;
+    let input = driver.upload(&numbers)?;
+    let output = driver.upload(&vec![u32::MAX; numbers.len()])?;
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: these are the types that cuda.h declares; the image is what NVRTC made, and PTX ends with NUL.
     unsafe {
@@ -175,11 +175,12 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, CallFailure> {
             *const c_char: c"mix".as_ptr(),
         )?;
     }
-    let (mut from_at, mut to_at, mut count): (CUdeviceptr, CUdeviceptr, u32) =
-        (from.address, to.address, COUNT);
+    let mut input_address: CUdeviceptr = input.address;
+    let mut output_address: CUdeviceptr = output.address;
+    let mut count: u32 = COUNT;
     let mut arguments: [*mut c_void; 3] = [
-        (&raw mut from_at).cast(),
-        (&raw mut to_at).cast(),
+        (&raw mut input_address).cast(),
+        (&raw mut output_address).cast(),
         (&raw mut count).cast(),
     ];
     // SAFETY: the arguments are those of the kernel, which stays within the buffers.
@@ -190,9 +191,12 @@ fn launch(bench: &Bench<'_>, image: &[u8]) -> Result<StepResult, CallFailure> {
             *mut Pointer: arguments.as_mut_ptr(), *mut Pointer: ptr::null_mut(),
         )?;
     }
-    let results: Vec<u32> = to.download(numbers.len())?;
-    let mix = |(at, number): (u32, u32)| f64::from((number ^ at).wrapping_mul(2_654_435_761));
-    compare(results, (0..).zip(numbers).map(mix))
+    let results: Vec<u32> = output.download(numbers.len())?;
+    let mut expected = Vec::with_capacity(numbers.len());
+    for (index, number) in (0..).zip(numbers) {
+        expected.push(f64::from((number ^ index).wrapping_mul(2_654_435_761_u32)));
+    }
+    compare(results, expected)
 }
 
 #[cfg(test)]
@@ -202,10 +206,10 @@ mod tests {
     #[test]
     fn the_gpu_itself_before_an_older_one() {
         let known = [75, 80, 86, 90];
-        assert_eq!(target(90, &known), Target::Binary(90));
-        assert_eq!(target(89, &known), Target::Ptx(86));
-        assert_eq!(target(120, &known), Target::Ptx(90));
-        assert_eq!(target(70, &known), Target::Ptx(70));
-        assert_eq!(target(70, &[]), Target::Ptx(70));
+        assert_eq!(choose_target(90, &known), Target::Binary(90));
+        assert_eq!(choose_target(89, &known), Target::Ptx(86));
+        assert_eq!(choose_target(120, &known), Target::Ptx(90));
+        assert_eq!(choose_target(70, &known), Target::Ptx(70));
+        assert_eq!(choose_target(70, &[]), Target::Ptx(70));
     }
 }

@@ -12,7 +12,7 @@ pub(super) use handles::HANDLES;
 pub(super) use nccl::all_reduce;
 
 /// The computations on each GPU, with the family of the library. A plan without the family skips the row.
-pub(super) const TABLE: &[(Computation, &str, Compute)] = &[
+pub(super) const COMPUTATIONS: &[(Computation, &str, Compute)] = &[
     (Computation::Gemm, "cublas", blas::run),
     (Computation::CompiledKernel, "nvrtc", compiled::run),
 ];

@@ -37,10 +37,9 @@ pub(in crate::verify::child) fn all_reduce(
     for (_, context) in devices {
         driver.set_current(*context)?;
         let numbers = random.wholes(RANGE, COUNT);
-        expected
-            .iter_mut()
-            .zip(&numbers)
-            .for_each(|(sum, number)| *sum += f64::from(*number));
+        for (sum, number) in expected.iter_mut().zip(&numbers) {
+            *sum += f64::from(*number);
+        }
         buffers.push((
             driver.upload(&numbers)?,
             driver.upload(&vec![f32::NAN; COUNT])?,
@@ -61,23 +60,23 @@ pub(in crate::verify::child) fn all_reduce(
     // After a failure from here on, the communicators stay, since to destroy them could wait for ever.
     // SAFETY: takes nothing and has no precondition.
     unsafe { call!(api, "ncclGroupStart")? };
-    for (((_, context), communicator), (from, to)) in
+    for (((_, context), communicator), (input, output)) in
         devices.iter().zip(&communicators).zip(&buffers)
     {
         driver.set_current(*context)?;
         // SAFETY: both buffers are of the communicator's GPU, and hold as many numbers.
         unsafe {
             call!(
-                api, "ncclAllReduce", *const c_void: from.pointer(), *mut c_void: to.pointer(), usize: COUNT,
+                api, "ncclAllReduce", *const c_void: input.pointer(), *mut c_void: output.pointer(), usize: COUNT,
                 c_int: FLOAT, c_int: SUM, Communicator: *communicator, *mut c_void: ptr::null_mut(),
             )?;
         }
     }
     // SAFETY: ends the group that was started above.
     unsafe { call!(api, "ncclGroupEnd")? };
-    for ((_, context), (_, to)) in devices.iter().zip(&buffers) {
+    for ((_, context), (_, output)) in devices.iter().zip(&buffers) {
         driver.set_current(*context)?;
-        compare(to.download::<f32>(COUNT)?, expected.iter().copied())?;
+        compare(output.download::<f32>(COUNT)?, expected.iter().copied())?;
     }
     for communicator in communicators {
         // SAFETY: it was made above, has done its work, and is given up here.
