@@ -79,6 +79,17 @@ pub(super) fn versioned(installation: &Installation) -> String {
     )
 }
 
+/// `* cuDNN`; the mark is for the installation that the loader finds by default.
+pub(super) fn marked(installation: &Installation) -> String {
+    let mark = if installation.loader_gives { "*" } else { " " };
+    format!("{mark} {}", display_name(&installation.family))
+}
+
+/// `torch` of `torch 2.5.1`
+pub(super) fn bare_name(title: &str) -> &str {
+    title.split(' ').next().unwrap_or_default()
+}
+
 /// `NVIDIA H100 (9.0)`
 pub(super) fn gpu(gpu: &Gpu) -> String {
     let capability = gpu
