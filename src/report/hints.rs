@@ -26,14 +26,16 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::PipUninstall { pip, packages } => format!("{} uninstall {}", call(pip), arguments(packages)),
         Hint::Apt { packages } => format!("apt install {}", arguments(packages)),
         Hint::Install { libraries } => {
-            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
             let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
-            format!("install {}, and add {its} to LD_LIBRARY_PATH", list(&libraries))
+            let libraries = list(libraries.iter().map(wanted));
+            format!("install {libraries}, and add {its} to LD_LIBRARY_PATH")
         }
         Hint::Replace { libraries, directory } => {
-            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
             let place = show(directory);
-            format!("install {} in {place}: no library path can select another one", list(&libraries))
+            format!(
+                "install {} in {place}: no library path can select another one",
+                list(libraries.iter().map(wanted))
+            )
         }
         Hint::MakePrivate { paths } => {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
@@ -67,11 +69,8 @@ pub(super) fn hint(hint: &Hint) -> String {
 /// A setting to change, and its place.
 fn change(families: &BTreeSet<String>, by: &Asker) -> String {
     if by.name == "--pin" {
-        let pins: Vec<String> = families
-            .iter()
-            .map(|family| format!("--pin {family}"))
-            .collect();
-        return format!("remove {}, or pin an installation that fits", list(&pins));
+        let pins = families.iter().map(|family| format!("--pin {family}"));
+        return format!("remove {}, or pin an installation that fits", list(pins));
     }
     if by.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
@@ -99,11 +98,13 @@ fn call(pip: &Pip) -> String {
 
 /// Commands that begin with a bare `pip`, for one Python.
 pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
-    let one = |command: &str| match command.strip_prefix("pip ") {
-        Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
-        _ => command.to_owned(),
-    };
-    commands.split("; ").map(one).collect::<Vec<_>>().join("; ")
+    let commands = commands
+        .split("; ")
+        .map(|command| match command.strip_prefix("pip ") {
+            Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
+            _ => command.to_owned(),
+        });
+    Vec::from_iter(commands).join("; ")
 }
 
 /// `cuDNN 8 for CUDA 12`
@@ -126,11 +127,10 @@ fn wanted(library: &Wanted) -> String {
 /// A name from disk as a word of a command line.
 pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
-    let is_plain = |c: char| {
-        c.is_ascii_alphanumeric()
-            || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
-    };
-    if !shown.is_empty() && shown.chars().all(is_plain) {
+    let is_plain = shown
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "/.-_+@%,:=".contains(c));
+    if !shown.is_empty() && is_plain {
         shown
     } else {
         quoted_to_show(name)
@@ -188,18 +188,15 @@ pub fn first_contact(style: Style) -> String {
 }
 
 /// The verbs that have an option which another verb lacks; if it is one, also its command.
-pub fn option_of(option: &str, of: &[String]) -> String {
-    if of.is_empty() {
-        String::new()
-    } else {
-        let option = show(option);
-        let example = match of {
-            [only] if only == "run" => format!(": `cudarun {option} …`"),
-            [only] => format!(": `cudarun {only} {option} …`"),
-            _ => String::new(),
-        };
-        format!("\n`{option}` belongs to {}{example}\n", list(of))
-    }
+pub fn option_of(option: &str, verbs: &[String]) -> String {
+    let option = show(option);
+    let example = match verbs {
+        [] => return String::new(),
+        [only] if only == "run" => format!(": `cudarun {option} …`"),
+        [only] => format!(": `cudarun {only} {option} …`"),
+        _ => String::new(),
+    };
+    format!("\n`{option}` belongs to {}{example}\n", list(verbs))
 }
 
 /// A command line of cudarun, as a shell reads it.

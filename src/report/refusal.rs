@@ -40,7 +40,7 @@ impl AlignedRows {
 }
 
 /// Rows behind a label, which only the first of them has.
-fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(super) fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { label } else { "" }.to_owned());
     }
@@ -126,14 +126,13 @@ pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec
 
 fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
     let requirements = unmet.requirements.iter();
-    let askers: BTreeSet<String> = requirements
-        .map(|requirement| format!("`{}`", title(&requirement.by.name)))
-        .collect();
+    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
     let family = display_name(&unmet.family);
     let fits = if askers.is_empty() {
         "fits".to_owned()
     } else {
-        format!("fits {}", list(&askers))
+        let askers = askers.iter().map(|asker| format!("`{asker}`"));
+        format!("fits {}", list(askers))
     };
     let mut candidates = Vec::new();
     for candidate in &unmet.candidates {

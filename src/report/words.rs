@@ -177,15 +177,12 @@ pub(super) fn is_missing(name: &str, missing: &[MissingLibrary]) -> bool {
 
 /// The files that the scan skipped.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
-    let line = |warning: &Warning| {
-        format!(
-            "{} {}: {}\n",
-            style.warning("warning:"),
-            show(&warning.path),
-            warning.fault
-        )
-    };
-    warnings.iter().map(line).collect()
+    let label = style.warning("warning:");
+    let mut text = String::new();
+    for Warning { path, fault } in warnings {
+        text.push_str(&format!("{label} {}: {fault}\n", show(path)));
+    }
+    text
 }
 
 /// The values by their keys, in the order of the first of each.
