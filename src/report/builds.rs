@@ -149,14 +149,8 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
 pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
     let lines = compiler_lines(compilers).into_iter();
     let rows: Vec<_> = lines.map(|line| vec![line]).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "{}\n{}\n",
-        style.strong("compilers"),
-        style.columns("  ", &rows)
-    )
+    let text = words::table("compilers", &rows, style);
+    if text.is_empty() { text } else { text + "\n" }
 }
 
 pub(super) fn compiler_lines(compilers: &Compilers) -> Vec<String> {

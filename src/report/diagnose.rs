@@ -1,4 +1,4 @@
-//! The page of `cudarun diagnose`, and its JSON: causes as sentences, and the commands that cure them.
+//! The page of `cudarun diagnose`: causes as sentences, and the commands that cure them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -7,14 +7,11 @@ use std::process::ExitStatus;
 use std::ptr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::Style;
 use super::doctor;
 use super::extensions::pip_install;
 use super::hints::{self, shell_words};
-use super::json::finish;
-use super::words::{counted, quoted_to_show, word};
+use super::words::{counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::{Chain, Message};
@@ -52,16 +49,50 @@ impl Diagnosis<'_> {
     }
 
     /// The cures that fit, the best first. In their commands, a guessed program is a word to replace.
-    fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
+    pub(super) fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
+        if cause.certainty == Certainty::IsNot {
+            return Vec::new();
+        }
+        let mut cures = self.checked_cures(cause);
+        cures.extend(replacement(cause).map(Cure::new));
+        let remedies = cause.findings.iter().filter_map(doctor::remedy);
+        cures.extend(remedies.map(Cure::new));
+        cures.extend(cause.remedies.iter().cloned().map(Cure::new));
+        for evidence in &cause.evidence {
+            // A name without a number may be a script for the linker.
+            if let FindingEvidence::Fault {
+                path,
+                fault: ReadFault::NotElf,
+            } = evidence
+                && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
+            {
+                cures.push(Cure {
+                    command: format!("rm {}", hints::argument(path.as_os_str())),
+                    why: "this file is not a library".to_owned(),
+                });
+            }
+        }
+        // A plan that helps is a cure already.
+        let usual = usual_cure(cause.fault, "");
+        if cures.is_empty() && !usual.is_empty() {
+            cures.push(Cure::new(usual));
+        }
+        if let Some(pip) = &cause.pip {
+            for cure in &mut cures {
+                cure.command = hints::for_python(&cure.command, pip);
+            }
+        }
+        cures
+    }
+
+    /// The cures of which the models of the solver and the loader say that they help.
+    fn checked_cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
         let program = if self.is_program_guessed {
             "PROGRAM".to_owned()
         } else {
             shell_words(self.program)
         };
         let mut cures = Vec::new();
-        if cause.certainty == Certainty::IsNot {
-            return cures;
-        }
         if cause.plan_helps {
             cures.push(Cure {
                 command: format!("cudarun {program}"),
@@ -101,39 +132,6 @@ impl Diagnosis<'_> {
                 ),
             });
         }
-        cures.extend(replacement(cause).map(Cure::new));
-        cures.extend(
-            cause
-                .findings
-                .iter()
-                .filter_map(doctor::remedy)
-                .map(Cure::new),
-        );
-        cures.extend(cause.remedies.iter().cloned().map(Cure::new));
-        for evidence in &cause.evidence {
-            // A name without a number may be a script for the linker.
-            if let FindingEvidence::Fault {
-                path,
-                fault: ReadFault::NotElf,
-            } = evidence
-                && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
-            {
-                cures.push(Cure {
-                    command: format!("rm {}", hints::argument(path.as_os_str())),
-                    why: "this file is not a library".to_owned(),
-                });
-            }
-        }
-        // A plan that helps is a cure already.
-        let usual = usual_cure(cause.fault, "");
-        if cures.is_empty() && !usual.is_empty() {
-            cures.push(Cure::new(usual));
-        }
-        if let Some(pip) = &cause.pip {
-            for cure in &mut cures {
-                cure.command = hints::for_python(&cure.command, pip);
-            }
-        }
         cures
     }
 
@@ -154,17 +152,14 @@ impl Diagnosis<'_> {
 
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
-        if diagnosis.is_empty {
-            let next = style.next("cudarun diagnose --text 'MESSAGE'");
-            return format!("{NO_MESSAGE}{}\n{next}", remarks(diagnosis));
-        }
-        return format!(
-            "no known error message is in this text{}\n{}",
-            remarks(diagnosis),
-            style.next("cudarun doctor")
-        );
+        let (answer, next) = if diagnosis.is_empty {
+            (NO_MESSAGE, "cudarun diagnose --text 'MESSAGE'")
+        } else {
+            ("no known error message is in this text", "cudarun doctor")
+        };
+        return format!("{answer}{}\n{}", remarks(diagnosis), style.next(next));
     }
-    let mut others = diagnosis.causes.iter().collect::<Vec<_>>();
+    let mut others = Vec::from_iter(diagnosis.causes);
     let shown = shown(diagnosis.causes, all);
     others.retain(|cause| !shown.iter().any(|one| ptr::eq(*one, *cause)));
     let ruled_out = diagnosis
@@ -365,51 +360,10 @@ pub fn on_the_cpu(message: &Message) -> String {
     )
 }
 
-pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
-    let mut causes = Vec::new();
-    for cause in diagnosis.causes {
-        let mut evidence = Vec::new();
-        for one in &cause.evidence {
-            evidence.push(doctor::shown_evidence(one));
-        }
-        let mut cures = Vec::new();
-        for cure in diagnosis.cures(cause) {
-            cures.push(json!({ "do": cure.command, "why": cure.why }));
-        }
-        causes.push(json!({
-            "cause": word(&cause.fault),
-            "certainty": cause.certainty,
-            "what": sentence(cause),
-            "said": message_json(cause.message),
-            "evidence": evidence,
-            "cures": cures,
-        }));
-    }
-    let harmless: Vec<Value> = diagnosis.chain.harmless.iter().map(message_json).collect();
-    finish(json!({
-        "recognised": diagnosis.is_recognised(),
-        "causes": causes,
-        "harmless": harmless,
-        "program": shell_words(diagnosis.program),
-        "elsewhere": diagnosis.is_elsewhere,
-        "left_out": diagnosis.left_out,
-    }))
-}
-
-fn message_json(message: &Message) -> Value {
-    json!({
-        "text": message.excerpt,
-        "line": message.first,
-        "count": message.count,
-        "processes": message.speakers.len(),
-        "message": message.row.id,
-    })
-}
-
 /// A command to type or an instruction, and the reason to believe in it.
-struct Cure {
-    command: String,
-    why: String,
+pub(super) struct Cure {
+    pub(super) command: String,
+    pub(super) why: String,
 }
 
 impl Cure {
@@ -423,7 +377,7 @@ impl Cure {
 }
 
 /// The sentence of doctor's finding, which has the facts, or a general one.
-fn sentence(cause: &Cause<'_>) -> String {
+pub(super) fn sentence(cause: &Cause<'_>) -> String {
     let mut findings = cause.findings.iter();
     match findings.find(|finding| finding.fault == cause.fault) {
         Some(finding) => doctor::sentence(finding),

@@ -2,7 +2,7 @@
 //! the command to type.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::Style;
@@ -12,7 +12,7 @@ use super::hints::{argument, mend_or, shell_words};
 use super::json;
 use super::pin::{given_fault, places};
 use super::settings;
-use super::words::{self, at, counted, quoted_to_show};
+use super::words::{self, at, counted, element_text, quoted_to_show};
 use crate::builds::Compilers;
 use crate::catalog::{Section, Text, display_name, filled};
 use crate::doctor::{
@@ -392,12 +392,8 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         },
         Section::Project => {
             let project = &examination.project;
-            let files = project
-                .files
-                .iter()
-                .chain(&project.lock)
-                .map(show)
-                .collect::<Vec<_>>();
+            let files = project.files.iter().chain(&project.lock);
+            let files: Vec<String> = files.map(show).collect();
             if files.is_empty() {
                 "no settings, no lock".to_owned()
             } else {
@@ -558,14 +554,6 @@ fn finding(finding: &ShownFinding, verbosity: u8, style: Style) -> String {
     text
 }
 
-fn element_text(text: &OsStr) -> String {
-    if text.is_empty() {
-        "(empty)".to_owned()
-    } else {
-        show(text)
-    }
-}
-
 /// The elements, each with its libraries and the lines that may have set it.
 fn elements(elements: &[ShownElement], style: Style) -> String {
     let mut rows = Vec::new();
@@ -630,7 +618,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         }
         Detail::Problem(Problem::ClaimedTwice { packages, .. }) => {
             let each = packages.iter().map(|kept| reinstalled(packages, kept));
-            each.collect::<Vec<_>>().join(", or ")
+            Vec::from_iter(each).join(", or ")
         }
         Detail::Extension { first, .. } => extensions::remedy(first),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),

@@ -481,19 +481,16 @@ fn removed_and_blocked(plan: &Plan) -> Vec<String> {
 }
 
 fn environment(diff: &Diff, style: Style) -> String {
-    let changes = diff.0.iter().map(|(name, value)| {
+    let mut rows = Vec::new();
+    for (name, value) in &diff.0 {
         let value = match value {
             None => "(unset)".to_owned(),
             Some(table) if name == audit_module::PINS => table_in_short(table),
             Some(value) => show(value),
         };
-        vec![show(name), value]
-    });
-    let rows = style.columns("  ", &changes.collect::<Vec<_>>());
-    if rows.is_empty() {
-        return rows;
+        rows.push(vec![show(name), value]);
     }
-    format!("{}\n{rows}", style.strong("environment"))
+    words::table("environment", &rows, style)
 }
 
 /// The table of the audit module repeats every name of the view.

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
-
 use super::Style;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
@@ -42,26 +40,26 @@ pub struct ExaminedGroup {
 /// The largest group first.
 pub struct FleetReport {
     groups: Vec<ExaminedGroup>,
-    unread: Vec<Unread>,
+    pub(super) unread: Vec<Unread>,
     /// The command lines of all groups, in the order in which they were given.
     programs: Vec<String>,
     image: Option<PathBuf>,
 }
 
 impl ExaminedGroup {
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.group
             .machines
             .iter()
             .map(|machine| machine.name.as_str())
     }
 
-    fn program(&self, command: &str) -> Option<&ExaminedProgram> {
+    pub(super) fn program(&self, command: &str) -> Option<&ExaminedProgram> {
         Some(&self.answers.program(command)?.program)
     }
 
     /// Why GPU programs, or this one, cannot work there.
-    fn trouble(&self, command: Option<&str>) -> Option<String> {
+    pub(super) fn trouble(&self, command: Option<&str>) -> Option<String> {
         if let Some(why) = &self.answers.stops {
             return Some(why.clone());
         }
@@ -152,7 +150,7 @@ impl FleetReport {
         })
     }
 
-    fn works(&self, group: &ExaminedGroup) -> bool {
+    pub(super) fn works(&self, group: &ExaminedGroup) -> bool {
         self.trouble(group).is_none()
     }
 
@@ -178,7 +176,7 @@ impl FleetReport {
         !self.unread.is_empty() || self.groups.is_empty()
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.groups
             .iter()
             .map(|group| group.group.machines.len())
@@ -210,7 +208,7 @@ impl FleetReport {
     }
 
     /// The differences of a group from the largest one.
-    fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
+    pub(super) fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
         let usual = &self.groups[0];
         differences([&group.answers, &usual.answers])
     }
@@ -446,47 +444,6 @@ impl FleetReport {
         };
         Some(typed(&refused.cudarun, &verb))
     }
-
-    pub(super) fn json(&self) -> Value {
-        let mut groups = Vec::new();
-        for group in &self.groups {
-            let [driver, gpus, glibc] = &group.answers.machine;
-            let mut programs = Vec::new();
-            for command in &self.programs {
-                let trouble = group.trouble(Some(command));
-                let program = group.program(command);
-                programs.push(json!({
-                    "command": command,
-                    "works": trouble.is_none(),
-                    "why_not": trouble,
-                    "uses": program.map(|one| &one.uses),
-                    "mode": program.map(|one| &one.mode),
-                }));
-            }
-            groups.push(json!({
-                "machines": group.names().collect::<Vec<_>>(),
-                "hosts": host_list(group.names()),
-                "driver": driver,
-                "gpus": gpus,
-                "glibc": glibc,
-                "works": self.works(group),
-                "why_not": group.trouble(None),
-                "programs": programs,
-                "differences": self.differences(group),
-            }));
-        }
-        let mut unread = Vec::new();
-        for one in &self.unread {
-            unread.push(json!({ "path": show(&one.path), "why": one.why.to_string() }));
-        }
-        json!({
-            "machines": self.count(),
-            "good": host_list(self.names(true)),
-            "bad": host_list(self.names(false)),
-            "groups": groups,
-            "unread": unread,
-        })
-    }
 }
 
 /// A difference from the largest group; `usual_has` is its subject: `3 of 4 have`.
@@ -521,18 +478,12 @@ pub fn answers(
         facts.push(Fact::new(FactKind::Machine, name, value.clone()));
     }
     let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let mut builds: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
     for one in &inventory.installations {
-        let family = display_name(&one.family);
         if one.family != "driver" {
             let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
+            let family = display_name(&one.family);
             versions.entry(family).or_default().insert(text);
         }
-        let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
-        builds
-            .entry(family)
-            .or_default()
-            .extend(ids.map(str::as_bytes));
     }
     for (name, versions) in versions {
         let versions = Vec::from_iter(versions).join(", ");
@@ -559,10 +510,21 @@ pub fn answers(
         stops: examination.stops(Stops::Programs).next().map(sentence),
         programs: Vec::new(),
         libraries: Vec::new(),
-        builds: builds
-            .into_iter()
-            .map(|(family, ids)| (family.to_owned(), storage::digest(ids)))
-            .collect(),
+        builds: builds(inventory),
         capabilities: inventory.capabilities().collect(),
     }
+}
+
+/// By family, a digest of the build-ids of all its files.
+fn builds(inventory: &Inventory) -> BTreeMap<String, String> {
+    let mut builds: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
+    for one in &inventory.installations {
+        let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
+        let of_family = builds.entry(display_name(&one.family)).or_default();
+        of_family.extend(ids.map(str::as_bytes));
+    }
+    let digests = builds.into_iter();
+    digests
+        .map(|(family, ids)| (family.to_owned(), storage::digest(ids)))
+        .collect()
 }

@@ -49,7 +49,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
-            format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
+            format!("set CUDA_VISIBLE_DEVICES={}", Vec::from_iter(uuids.iter().map(show)).join(","))
         }
         Hint::UpdateDriver { floor, has_driver: true } => {
             format!("update the NVIDIA driver to {floor} or newer: no library path can help")
@@ -67,23 +67,19 @@ pub(super) fn hint(hint: &Hint) -> String {
 }
 
 /// A setting to change, and its place.
-fn change(families: &BTreeSet<String>, by: &Asker) -> String {
-    if by.name == "--pin" {
+fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
+    if asker.name == "--pin" {
         let pins = families.iter().map(|family| format!("--pin {family}"));
         return format!("remove {}, or pin an installation that fits", list(pins));
     }
-    if by.name.starts_with(LOCK) {
+    if asker.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let of = if families.is_empty() {
-        String::new()
-    } else {
-        format!(" of {}", display_names(families))
-    };
-    format!(
-        "change {}{of}: `cudarun list` shows the installations",
-        by.place()
-    )
+    let mut what = asker.place();
+    if !families.is_empty() {
+        what.push_str(&format!(" of {}", display_names(families)));
+    }
+    format!("change {what}: `cudarun list` shows the installations")
 }
 
 /// The `pip` on the PATH may belong to another Python.
@@ -109,19 +105,17 @@ pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
 
 /// `cuDNN 8 for CUDA 12`
 fn wanted(library: &Wanted) -> String {
-    let major = library
-        .major
-        .map(|major| format!(" {major}"))
-        .unwrap_or_default();
-    let cuda = library
-        .cuda
-        .map(|cuda| format!(" for CUDA {cuda}"))
-        .unwrap_or_default();
-    let at_least = library
-        .at_least
-        .map(|version| format!(" {version} or newer"))
-        .unwrap_or_default();
-    format!("{}{major}{at_least}{cuda}", display_name(&library.family))
+    let mut text = display_name(&library.family).to_owned();
+    if let Some(major) = library.major {
+        text.push_str(&format!(" {major}"));
+    }
+    if let Some(version) = library.at_least {
+        text.push_str(&format!(" {version} or newer"));
+    }
+    if let Some(cuda) = library.cuda {
+        text.push_str(&format!(" for CUDA {cuda}"));
+    }
+    text
 }
 
 /// A name from disk as a word of a command line.
@@ -139,19 +133,11 @@ pub(super) fn argument(name: &OsStr) -> String {
 
 /// A command as a shell reads it.
 pub fn shell_words(words: &[OsString]) -> String {
-    words
-        .iter()
-        .map(|word| argument(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    Vec::from_iter(words.iter().map(|word| argument(word))).join(" ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {
-    names
-        .iter()
-        .map(|name| argument(OsStr::new(name)))
-        .collect::<Vec<_>>()
-        .join(" ")
+    Vec::from_iter(names.iter().map(|name| argument(name.as_ref()))).join(" ")
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.

@@ -29,25 +29,6 @@ pub fn listed(
             left_out.push(installation);
         }
     }
-    let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
-    let offered: Vec<&str> = families
-        .iter()
-        .map(String::as_str)
-        .filter(|family| wheels().iter().any(|wheel| wheel.family == *family))
-        .collect();
-    let command = match (listed.is_empty(), problems) {
-        (true, _) if !offered.is_empty() => {
-            let dry_run = if style.is_elsewhere() {
-                "--dry-run "
-            } else {
-                ""
-            };
-            format!("cudarun fetch {dry_run}{}", offered.join(" "))
-        }
-        (false, 0) => "cudarun explain PROGRAM".to_owned(),
-        _ => "cudarun doctor".to_owned(),
-    };
-    let next = style.next(&command);
     let mut table = String::new();
     if families.is_empty() || families.iter().any(|family| family == "driver") {
         table.push_str(&machine(inventory, style));
@@ -62,10 +43,17 @@ pub fn listed(
     }
     table.push_str(&footnotes(&listed, left_out.len(), style));
     table.push_str(&passed_over(inventory, verbosity, style));
-    let table = table.trim_start_matches('\n').to_owned();
+    let table = table.trim_start_matches('\n');
     if listed.is_empty() {
-        return table + &next;
+        let next = style.next(&fetch_or_doctor(families, style));
+        return format!("{table}{next}");
     }
+    let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
+    let next = style.next(if problems == 0 {
+        "cudarun explain PROGRAM"
+    } else {
+        "cudarun doctor"
+    });
     let count = words::counted(listed.len(), "installation");
     let verdict = match problems {
         0 => match mixed_by_path(inventory, &listed) {
@@ -79,6 +67,21 @@ pub fn listed(
         problems => style.warning(&format!("{count}, {}", words::counted(problems, "problem"))),
     };
     format!("{verdict}\n\n{table}{next}")
+}
+
+/// The command to type where nothing of these families is installed.
+fn fetch_or_doctor(families: &[String], style: Style) -> String {
+    let mut offered = families.to_vec();
+    offered.retain(|family| wheels().iter().any(|wheel| wheel.family == *family));
+    if offered.is_empty() {
+        return "cudarun doctor".to_owned();
+    }
+    let verb = if style.is_elsewhere() {
+        "fetch --dry-run"
+    } else {
+        "fetch"
+    };
+    format!("cudarun {verb} {}", offered.join(" "))
 }
 
 /// An installation in `LD_LIBRARY_PATH` and another one of which the shim does not work over it: a program that finds that

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Style;
 use super::hints::{argument, mend_or};
-use super::words::{at, one_of};
+use super::words::{at, one_of, table};
 use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
@@ -176,14 +176,7 @@ pub(super) fn settings(settings: &Layers, style: Style) -> String {
             style.dim(&place(&setting.from)),
         ]);
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "{}\n{}",
-        style.strong("settings"),
-        style.columns("  ", &rows)
-    )
+    table("settings", &rows, style)
 }
 
 /// The reason why no lock was written.

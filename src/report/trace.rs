@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::counted;
+use super::words::{counted, table};
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::loader::process::LoadFailure;
@@ -28,25 +28,15 @@ pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style:
             ]);
         }
     }
-    let lost = match missing.len() {
-        0 => String::new(),
-        lost => format!("; {} not found", counted(lost, "name")),
-    };
     let mut text = match &prediction.failure {
-        Some(failure) => {
-            let error = style.error("error:");
-            format!(
-                "{error} the program does not start: {}\n",
-                self::failure(failure)
-            )
-        }
-        None if files.is_empty() && lost.is_empty() => "no NVIDIA library\n".to_owned(),
+        Some(failure) => format!(
+            "{} the program does not start: {}\n",
+            style.error("error:"),
+            self::failure(failure)
+        ),
         None => {
             let kind = if all { "file" } else { "NVIDIA file" };
-            format!(
-                "the program would map {}{lost}\n",
-                counted(files.len(), kind)
-            )
+            would_map(files.len(), kind, missing.len())
         }
     };
     for (when, title) in [
@@ -64,13 +54,7 @@ pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style:
                 style,
             ));
         }
-        if !rows.is_empty() {
-            text.push_str(&format!(
-                "{}\n{}",
-                style.strong(title),
-                style.columns("  ", &rows)
-            ));
-        }
+        text.push_str(&table(title, &rows, style));
     }
     if !missing.is_empty() {
         text.push_str(&format!(
@@ -80,6 +64,18 @@ pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style:
         ));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
+}
+
+fn would_map(files: usize, kind: &str, lost: usize) -> String {
+    if files + lost == 0 {
+        return "no NVIDIA library\n".to_owned();
+    }
+    let files = counted(files, kind);
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("; {} not found", counted(lost, "name")),
+    };
+    format!("the program would map {files}{lost}\n")
 }
 
 /// True for NVIDIA's libraries, including those that a package bundles under another name.

@@ -305,21 +305,24 @@ fn result(result: &StepResult) -> String {
 
 /// A step in words.
 pub(super) fn place(place: &ProofStep) -> String {
-    let of = place.of.as_ref().map(show).unwrap_or_default();
+    let file = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
-        (ChildStep::LoadDriver | ChildStep::Load | ChildStep::LoadFile, _) => format!("load {of}"),
+        (ChildStep::LoadDriver | ChildStep::Load | ChildStep::LoadFile, _) => {
+            format!("load {file}")
+        }
         (ChildStep::CuInit, _) => "cuInit".to_owned(),
         (ChildStep::Devices, _) => "find the GPUs".to_owned(),
         (ChildStep::Context, _) => "create a context".to_owned(),
-        (ChildStep::VersionChecks, _) => format!("check the versions of the parts of {of}"),
-        (ChildStep::Handle, _) => format!("handle of {of}"),
-        (ChildStep::Compute, Some(computation)) => format!("{} by {of}", word(&computation)),
+        (ChildStep::VersionChecks, _) => format!("check the versions of the parts of {file}"),
+        (ChildStep::Handle, _) => format!("handle of {file}"),
+        (ChildStep::Compute, Some(computation)) => format!("{} by {file}", word(&computation)),
         (ChildStep::Compute, None) => "compute".to_owned(),
         (ChildStep::Mapped, _) => "list the mapped files".to_owned(),
     };
-    place
-        .gpu
-        .map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
+    match place.gpu {
+        Some(gpu) => format!("GPU {gpu}: {what}"),
+        None => what,
+    }
 }
 
 fn skip(why: Skip) -> &'static str {

@@ -6,6 +6,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 mod decision;
+mod diagnosis;
+mod fleet;
 mod inventory;
 mod object;
 mod program;
@@ -18,6 +20,7 @@ use self::object::{each, path};
 use self::program::{
     BuildObject, CompilersObject, PredictedObject, PredictionObject, ProgramObject,
 };
+use super::diagnose::Diagnosis;
 use super::doctor;
 use super::explain::Explanation;
 use super::extensions;
@@ -73,7 +76,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "gpus": gpus(inventory),
         "warnings": inventory.warnings,
         "notes": notes,
-        "settings": settings.iter().collect::<Vec<_>>(),
+        "settings": Vec::from_iter(settings.iter()),
         "environment": changes(diff),
         "view": view.map(show),
         "mode": pinned.map(|pinned| pinned.mode),
@@ -143,7 +146,12 @@ pub fn examination(page: &DoctorPage) -> String {
 
 /// `fleet`
 pub fn fleet(fleet: &FleetReport) -> String {
-    finish(fleet.json())
+    finish(self::fleet::fleet(fleet))
+}
+
+/// `diagnose`
+pub fn diagnosis(diagnosis: &Diagnosis<'_>) -> String {
+    finish(self::diagnosis::diagnosis(diagnosis))
 }
 
 /// The reason why `export`, `verify` or `trace` starts nothing.
@@ -233,7 +241,7 @@ pub fn usage_error(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
-    let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = Vec::from_iter(wrong.split_whitespace()).join(" ");
     finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
@@ -255,7 +263,7 @@ fn merge(object: &mut Value, more: Value) {
     }
 }
 
-pub(super) fn finish(answer: impl Serialize) -> String {
+fn finish(answer: impl Serialize) -> String {
     let stamped = Stamped {
         answer,
         schema: SCHEMA,
