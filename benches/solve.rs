@@ -33,7 +33,7 @@ fn measure(installations: usize, rounds: usize, torn: bool) -> (u128, usize) {
             Outcome::Nothing { .. } => false,
         };
         assert!(is_expected, "not the question that was meant");
-        answers.push(serde_json::to_string(&outcome).unwrap());
+        answers.push(format!("{outcome:?}"));
     }
     took.sort_unstable();
     (

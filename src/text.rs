@@ -45,11 +45,6 @@ pub fn path<S: Serializer>(path: impl AsRef<Path>, serializer: S) -> Result<S::O
     serializer.serialize_str(&path.as_ref().to_string_lossy())
 }
 
-/// For `#[serde(serialize_with = "text::words")]`: as a person reads it.
-pub fn words<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
 /// For `#[serde(flatten, serialize_with = "text::with_words")]`: see [`InWords`].
 pub fn with_words<S: Serializer>(
     value: &(impl Serialize + Display),

@@ -50,33 +50,23 @@ pub enum ToolkitReason {
     #[error("nvcc does not say its release")]
     ReleaseUnknown,
     #[error("is not {range}, for {}", .asker.with_place())]
-    NotInRange {
-        range: String,
-        #[serde(skip)]
-        asker: Asker,
-    },
+    NotInRange { range: String, asker: Asker },
     #[error("{} needs CUDA {}", show(.framework), .needs.major)]
     OtherMajor {
         needs: CudaVersion,
-        #[serde(rename = "by")]
         framework: String,
     },
     #[error("has no {}, which the headers of {} include", show(.header), show(.framework))]
-    HeaderMissing {
-        header: String,
-        #[serde(rename = "by")]
-        framework: String,
-    },
+    HeaderMissing { header: String, framework: String },
     #[error("makes no code for compute capability {gpu}")]
     NoCode { gpu: ComputeCapability },
     #[error("accepts GCC up to {newest}, and the default GCC here is {found}")]
     GccTooNew { newest: u32, found: u32 },
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct RejectedToolkit {
     pub toolkit: Toolkit,
-    #[serde(flatten)]
     pub reason: ToolkitReason,
 }
 
@@ -90,7 +80,7 @@ pub struct HostCompiler {
 }
 
 /// The toolkit of a build.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct BuildPlan {
     pub toolkit: Toolkit,
     pub framework: Option<BuiltFramework>,
@@ -102,28 +92,21 @@ pub struct BuildPlan {
     /// The visible GPUs for which the toolkit makes code.
     pub gpus: Vec<ComputeCapability>,
     /// The content of the toolkit view; `None` if the toolkit is used where it is installed.
-    #[serde(skip)]
     pub spec: Option<ViewSpec>,
     /// Variables that named another toolkit.
     pub overridden: Vec<Overridden>,
     /// Variables for the libraries whose headers are in the wheels beside the framework.
-    #[serde(skip)]
     pub libraries: Vec<(&'static str, PathBuf)>,
     /// The command builds in an environment of its own, without the framework.
     pub is_isolated: bool,
     /// The paths that it was read from, besides those of the toolkits.
-    #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
 
 /// A variable that named another toolkit, or `nvcc` for the command's own, its value, and the reason against that one; none if it
 /// fits as well.
-#[derive(Clone, Debug, Serialize)]
-pub struct Overridden(
-    pub String,
-    pub String,
-    #[serde(skip)] pub Option<ToolkitReason>,
-);
+#[derive(Clone, Debug)]
+pub struct Overridden(pub String, pub String, pub Option<ToolkitReason>);
 
 /// The directory that a build gets, and the change of environment that leads to it.
 #[derive(Clone, Debug, Default)]
@@ -157,27 +140,22 @@ impl NoToolkit {
 }
 
 /// The compilers that a program's frameworks lack while they run.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Compilers {
     pub supplied: Vec<CompilerSupply>,
     pub lacking: Vec<CompilerLack>,
-    #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
 
 /// A part of a toolkit that a framework gets by a variable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct CompilerSupply {
-    #[serde(flatten)]
     pub lack: CompilerLack,
     pub variable: String,
-    #[serde(serialize_with = "text::path")]
     pub value: OsString,
-    #[serde(serialize_with = "text::path")]
     pub toolkit: PathBuf,
     pub is_withheld: bool,
     /// Why the variable is only shown.
-    #[serde(skip)]
     pub withheld: Option<Withheld>,
 }
 
@@ -191,12 +169,11 @@ pub enum Withheld {
 }
 
 /// A part that a framework does not find.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct CompilerLack {
     /// `jax 0.8.3`
     pub package: String,
     pub part: PartKind,
     /// The release of the part that it finds, which is too old for a GPU here.
-    #[serde(skip)]
     pub old: Option<Version>,
 }

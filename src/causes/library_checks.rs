@@ -11,7 +11,6 @@ use crate::formats::elf::Elf;
 use crate::formats::{names, symbols};
 use crate::inventory::{Installation, Origin, PartKind, Problem};
 use crate::predict::supply::given;
-use crate::program::Want;
 use crate::version::Version;
 
 const FEW: usize = 4;
@@ -216,10 +215,8 @@ impl CheckContext<'_, '_, '_> {
         if wanted == "framework" {
             let mut newest = None;
             for requirement in self.facts.program.library_requirements() {
-                if let Want::AtLeast(version) = requirement.want
-                    && requirement.family == family.name
-                {
-                    newest = newest.max(Some(version));
+                if requirement.family == family.name {
+                    newest = newest.max(requirement.floor());
                 }
             }
             return newest;

@@ -182,7 +182,7 @@ fn tell(
     diagnosis: &Diagnosis<'_>,
 ) -> Result<(), Error> {
     if options.json {
-        return print(&report::diagnosis_json(diagnosis));
+        return print(&report::json::diagnosis(diagnosis));
     }
     let page = |style: Style| report::diagnosis(diagnosis, options.all, common.verbose, style);
     deliver(style, common, &options.paper, page, String::new, print)
@@ -363,7 +363,7 @@ impl Ended<'_> {
         if is_told {
             let told = explained(facts, decision, common, text, is_pinned, |diagnosis| {
                 if is_json {
-                    report::say(&report::diagnosis_json(diagnosis));
+                    report::say(&report::json::diagnosis(diagnosis));
                     return Ok(());
                 }
                 let all = options.is_some_and(|options| options.all);

@@ -52,7 +52,7 @@ fn tell(
         (None, None) => has_installation,
     };
     if options.json {
-        print(&report::json::inventory(inventory, families))?;
+        print(&report::json::inventory(&inventory, families))?;
     } else {
         let style = Style::stdout(common.color).of(host);
         let (all, verbosity) = (options.all, common.verbose);

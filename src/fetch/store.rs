@@ -12,14 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::error::Error;
 use crate::host::{Host, judge_own};
 use crate::inventory::FETCHED as ABOUT;
 use crate::solve::MissingWheel;
 use crate::storage::{self, FileLock};
-use crate::text::{self, quoted, show, size};
+use crate::text::{quoted, show, size};
 
 /// The lock of the one process that writes.
 const TURN: &str = ".turn";
@@ -28,27 +28,23 @@ const STAGE: &str = ".stage-";
 const OTHER_PLACE: &str = "XDG_DATA_HOME=DIR cudarun …, or `store = \"DIR\"` in [fetch]";
 
 /// A wheel in the store.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct StoredWheel {
-    #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
-    #[serde(flatten)]
     pub about: About,
     /// Bytes of the files.
-    #[serde(rename = "bytes")]
     pub size: u64,
     /// The time of its description, in seconds since 1970: a program has used it, or it was fetched.
     pub last_use: i64,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct About {
     pub distribution: String,
     pub version: String,
     pub sha256: String,
     /// Bytes of the wheel's file.
-    #[serde(skip_serializing)]
     pub size: u64,
     /// Seconds since 1970.
     pub fetched: i64,

@@ -118,6 +118,16 @@ pub struct Fact {
     pub value: String,
 }
 
+impl Fact {
+    pub fn new(kind: FactKind, name: &str, value: String) -> Fact {
+        Fact {
+            kind,
+            name: name.to_owned(),
+            value,
+        }
+    }
+}
+
 /// A program of `--for`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ProgramAnswer {

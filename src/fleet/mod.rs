@@ -2,6 +2,7 @@
 //! Decides nothing about programs.
 
 mod description;
+mod differences;
 mod groups;
 mod hosts;
 mod privacy;
@@ -11,6 +12,7 @@ pub use description::{
     SectionSummary, ShownCache, ShownElement, ShownEvidence, ShownFinding, ShownLibrary,
     UnreadReason,
 };
+pub use differences::{Difference, differences};
 pub use groups::{Described, EqualMachines, Unread, find};
 pub use hosts::{host_list, is_host};
 pub use privacy::{HOME, hidden, is_kept};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::owners::{ChangedBy, WritablePath};
 use crate::catalog::{catalog, first_number, soname_number};
@@ -15,7 +15,7 @@ use crate::text::{self, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// One family in one directory.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Installation {
     pub family: String,
     /// The number in its SONAMEs; none if the family has one installation for all numbers.
@@ -23,7 +23,6 @@ pub struct Installation {
     pub version: Option<Version>,
     pub version_from: Option<VersionSource>,
     /// The version of its shim, which opens the other files by names with this version.
-    #[serde(skip)]
     pub shim: Option<Version>,
     /// All evidence of its version, strongest first.
     pub evidence: Vec<VersionEvidence>,
@@ -31,19 +30,15 @@ pub struct Installation {
     /// Major and minor of the CUDA that it was built with, if a file contains them.
     pub built_for: Option<CudaVersion>,
     pub origin: Origin,
-    #[serde(serialize_with = "text::path")]
     pub directory: PathBuf,
     /// Other directories that hold links to the same files.
-    #[serde(serialize_with = "text::paths")]
     pub also: Vec<PathBuf>,
     pub package: Option<String>,
     /// Files and directories through which others than root and the user could have put it there.
     pub open: Vec<WritablePath>,
     /// The user or an administrator has named its directory.
-    #[serde(skip)]
     pub is_named: bool,
     /// The position of its directory in the loader's search; none if the loader never searches it.
-    #[serde(skip)]
     pub position: Option<usize>,
     /// True if the loader gives it to a program that has no search path of its own.
     pub loader_gives: bool,
@@ -83,30 +78,24 @@ impl Code {
 }
 
 /// One file of an installation.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Member {
     pub stem: String,
     pub soname: String,
     /// Its names in the directory.
     pub names: Vec<String>,
-    #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     pub size: u64,
-    #[serde(flatten)]
     pub id: FileId,
-    #[serde(skip)]
     pub modified: (i64, i64),
     /// Owner and permissions.
     pub uid: u32,
     pub gid: u32,
-    #[serde(serialize_with = "octal")]
     pub mode: u32,
     pub build_id: Option<String>,
     pub needed: Vec<String>,
     /// The symbols that it imports, by the SONAME of the file that must export them.
-    #[serde(skip)]
     pub imports: ByFile,
-    #[serde(skip)]
     pub exports: Exports,
     /// Empty if GPU code was not read.
     pub code: GpuCode,
@@ -116,7 +105,6 @@ pub struct Member {
     pub rpath: Option<String>,
     pub runpath: Option<String>,
     /// The directories of its DT_RPATH, in order.
-    #[serde(skip)]
     pub searched: Vec<RpathDirectory>,
 }
 
@@ -460,10 +448,4 @@ impl Origin {
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1
     }
-}
-
-/// `0644`
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references")]
-fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("{:04o}", mode & 0o7777))
 }

@@ -46,38 +46,30 @@ pub struct Scope {
     pub without: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub driver: Option<KernelDriver>,
     pub gpus: Vec<Gpu>,
     /// The device nodes through which a process reaches a GPU.
-    #[serde(serialize_with = "text::paths")]
     pub devices: Vec<PathBuf>,
     /// The newest `GLIBC_` symbol version that this machine's C library has.
     pub glibc: Option<Version>,
     /// True if the package manager knows NVIDIA's repository.
-    #[serde(skip)]
     pub has_cuda_apt: bool,
     /// True if the environment hides every GPU from the program.
-    #[serde(skip)]
     pub gpus_hidden: bool,
     pub installations: Vec<Installation>,
     /// The toolkits for builds, if the scope asks for them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub toolkits: Option<Vec<Toolkit>>,
     /// The driver's own library, for linking.
-    #[serde(skip)]
     pub libcuda: Option<PathBuf>,
     pub search: SearchPath,
     /// The extension modules of the program's packages, if the scope asks for them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<Extension>>,
     pub warnings: Vec<Warning>,
     /// The NVIDIA files of every directory that was scanned, by name.
-    #[serde(skip)]
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
     /// The paths that this inventory was read from. It holds until one of them changes.
-    #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
 
@@ -91,7 +83,7 @@ pub struct KernelDriver {
     pub from: PathBuf,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     pub bus: String,
     pub model: String,
@@ -99,20 +91,17 @@ pub struct Gpu {
     pub capability: Option<ComputeCapability>,
     pub uuid: Option<String>,
     /// The number of its device node.
-    #[serde(skip)]
     pub minor: Option<u32>,
     /// Tells if the program can use it.
     pub visible: Visible,
 }
 
 /// The loader's search path in the environment as it is, for NVIDIA's names only.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct SearchPath {
     pub library_path: Vec<LibraryPathElement>,
     pub preload: Vec<Preload>,
-    #[serde(skip)]
     pub cache: BTreeMap<String, FileId>,
-    #[serde(serialize_with = "text::paths")]
     pub defaults: Vec<PathBuf>,
 }
 
@@ -129,12 +118,10 @@ pub struct LibraryPathElement {
 }
 
 /// An element of `LD_PRELOAD`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preload {
-    #[serde(serialize_with = "text::path")]
     pub text: OsString,
     /// The NVIDIA file it leads to, if it leads to one.
-    #[serde(skip)]
     pub file: Option<FileId>,
     pub family: Option<String>,
 }

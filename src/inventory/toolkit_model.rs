@@ -74,19 +74,16 @@ pub struct PartFile {
 }
 
 /// A CUDA toolkit, or a part of one: compilers below one root, with the headers and the libraries for linking.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Toolkit {
     /// Its real directory: the parent of `bin`.
-    #[serde(serialize_with = "text::path")]
     pub root: PathBuf,
     pub origin: Origin,
     /// The release of nvcc; in a directory without it, of the newest compiler.
     pub release: Option<Version>,
     pub parts: BTreeMap<PartKind, PartFile>,
     /// The directories with `cuda_runtime.h` and with libraries for linking.
-    #[serde(serialize_with = "text::optional_path")]
     pub include: Option<PathBuf>,
-    #[serde(serialize_with = "text::optional_path")]
     pub libraries: Option<PathBuf>,
     /// The CUDA version of the headers.
     pub headers: Option<CudaVersion>,
@@ -95,7 +92,6 @@ pub struct Toolkit {
     /// Files and directories through which others than root and the user could change what a build gets of it.
     pub open: Vec<WritablePath>,
     /// A variable, PATH or an option names it, or it is in the Python environment of the program.
-    #[serde(skip)]
     pub is_named: bool,
     pub problems: Vec<ToolkitProblem>,
 }

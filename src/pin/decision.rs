@@ -3,14 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::view::ViewSpec;
 use crate::loader::process::LoadFailure;
 use crate::modes::Mode;
 use crate::predict::{MissingLibrary, Predicted, Prediction};
 use crate::solve::Outcome;
-use crate::text;
 use crate::version::Version;
 
 /// How a plan is pinned.
@@ -72,10 +69,9 @@ impl Decision {
 }
 
 /// A mode that was passed over.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct NotEnough {
     pub mode: Mode,
-    #[serde(flatten)]
     pub why: Why,
 }
 
@@ -88,8 +84,7 @@ impl NotEnough {
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(tag = "why", rename_all = "kebab-case")]
+#[derive(Debug)]
 pub enum Why {
     /// The program would get these from outside the plan.
     Leaks { files: Vec<Predicted> },
@@ -98,16 +93,9 @@ pub enum Why {
     /// The user named these families, and the model sees no file that asks for them.
     Unseen { families: Vec<String> },
     /// Another installation of the family can be reached by some look-up.
-    Reachable {
-        family: String,
-        #[serde(serialize_with = "text::path")]
-        directory: PathBuf,
-    },
+    Reachable { family: String, directory: PathBuf },
     /// This element of `LD_LIBRARY_PATH` leads to another directory after each `chdir`.
-    Relative {
-        #[serde(serialize_with = "text::path")]
-        element: OsString,
-    },
+    Relative { element: OsString },
     /// The program would not find these names of the plan.
     NotFound { names: Vec<String> },
     /// The user excluded directories, so not every installation is known.
@@ -123,10 +111,7 @@ pub enum Why {
     /// Auditors slow every call on this C library.
     OldLoader { glibc: Option<Version> },
     /// The model cannot see the program start.
-    NotStarted {
-        #[serde(skip)]
-        failure: LoadFailure,
-    },
+    NotStarted { failure: LoadFailure },
     /// There is no module for this kind of machine.
     NoModule,
     /// The table of the audit module cannot hold the names or the directory of the view.

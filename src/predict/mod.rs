@@ -27,44 +27,35 @@ use crate::version::Version;
 /// More objects than any program maps: a file that opens itself under ever new names ends here.
 const LIMIT: usize = 4096;
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Prediction {
     /// In the order in which they would be mapped.
     pub files: Vec<Predicted>,
     /// Names without a file: of linked libraries, and of parts that a family opens and cannot do without.
     pub missing: Vec<MissingLibrary>,
     /// True if the process maps two shims of one family.
-    #[serde(skip)]
     pub has_two_shims: bool,
     /// Why the program would not start.
-    #[serde(skip)]
     pub failure: Option<LoadFailure>,
     /// The other paths that the prediction depends on, existing or not.
-    #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
 }
 
 /// A file that would be mapped.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Predicted {
     /// The name in the first request.
     pub name: String,
     /// The path that the search finds, links not resolved.
-    #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
-    #[serde(serialize_with = "text::path")]
     pub requester: PathBuf,
-    #[serde(flatten)]
     pub rule: FoundBy,
     pub when: MappedWhen,
     /// Its library family, if it has one.
     pub family: Option<String>,
-    #[serde(skip)]
     pub id: FileId,
-    #[serde(skip)]
     pub stem: String,
     /// The number in its SONAME.
-    #[serde(skip)]
     pub soname: Option<u32>,
     /// True if its requester is linked against it, and could not be mapped without it.
     pub is_linked: bool,

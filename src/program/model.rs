@@ -24,86 +24,61 @@ pub struct Command {
     pub arguments: Vec<OsString>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The file that exec gets: the typed name, looked up in PATH.
-    #[serde(serialize_with = "text::path")]
     pub path: PathBuf,
     /// The program and its arguments, as typed.
-    #[serde(skip)]
     pub words: Vec<OsString>,
     /// The way from `path` to the executable: wrappers, links, `#!` lines, shims.
     pub steps: Vec<ResolveStep>,
-    #[serde(skip)]
     pub machine: u16,
     pub packages: Vec<Package>,
     /// The directories and the extension modules of the packages that it imports.
-    #[serde(skip)]
     pub imported: BTreeSet<PathBuf>,
     #[serde(flatten, serialize_with = "by_kind")]
     pub requirements: Vec<Requirement>,
     pub notes: Vec<Note>,
-    #[serde(serialize_with = "text::paths")]
     pub site_packages: Vec<PathBuf>,
     /// The directory of a Python script, or the current one for code and modules: it is searched unnamed.
-    #[serde(skip)]
     pub start_directory: Option<PathBuf>,
     /// How packages of its Python are installed; `None` where it is no Python program.
-    #[serde(skip)]
     pub pip: Option<Pip>,
     /// Every directory in DT_RPATH and DT_RUNPATH of the program's own files.
-    #[serde(skip)]
     pub own_directories: BTreeSet<PathBuf>,
     /// The user and the group of the executable.
-    #[serde(skip)]
     pub owner: Option<(u32, u32)>,
     /// Directories of files that it may open by path, beside other files of their family.
-    #[serde(skip)]
     pub tried_directories: BTreeSet<PathBuf>,
     /// The executable that the loader starts; `None` where it cannot be pinned.
-    #[serde(skip)]
     pub executable: Option<PathBuf>,
     /// It represents the programs of a project, whichever is started.
-    #[serde(skip)]
     pub is_any: bool,
     /// The libraries that it is known to open at run time, in order.
-    #[serde(skip)]
     pub loads: Vec<Load>,
     /// True if another current directory could lead to another decision.
-    #[serde(skip)]
     pub depends_on_directory: bool,
     /// It may open libraries in a namespace of their own (dlmopen), in which preloaded libraries are not visible.
-    #[serde(skip)]
     pub opens_namespaces: bool,
     /// Its own source starts other programs.
-    #[serde(skip)]
     pub starts_programs: bool,
     /// An installed command of Python, in whose environment nothing uses a GPU: only what it starts can.
-    #[serde(skip)]
     pub is_launcher: bool,
     /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
-    #[serde(skip)]
     pub sets_library_path: bool,
     /// The directory into which PyInstaller packed its modules.
-    #[serde(skip)]
     pub frozen: Option<PathBuf>,
     /// The files and directories that all this was read from.
-    #[serde(skip)]
     pub watched: BTreeSet<PathBuf>,
     /// Paths whose existence and identity matter, but not their content.
-    #[serde(skip)]
     pub located: BTreeSet<PathBuf>,
     /// Its arguments tell it to start no program.
-    #[serde(skip)]
     pub starts_nothing: bool,
     /// The environment and the directory of the program, where a wrapper changes them.
-    #[serde(skip)]
     pub inside: Option<Surroundings>,
     /// The wrapper that keeps the environment of cudarun from the program, and how.
-    #[serde(skip)]
     pub loss: Option<(String, EnvironmentLoss)>,
     /// The variables of the stronger modes that a wrapper on the way sets or unsets.
-    #[serde(skip)]
     pub undone: BTreeSet<&'static str>,
 }
 
@@ -135,9 +110,8 @@ pub struct Surroundings {
 }
 
 /// The way to call pip for one Python.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pip {
-    #[serde(serialize_with = "text::path")]
     pub python: PathBuf,
     /// It has its own pip; another one needs `--python`.
     pub is_own: bool,

@@ -66,7 +66,6 @@ pub enum Note {
         #[serde(serialize_with = "text::path")]
         file: PathBuf,
         why: String,
-        #[serde(skip)]
         is_absent: bool,
     },
     /// A shim of pyenv for a version that is not installed.

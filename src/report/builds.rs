@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 
 use super::Style;
 use super::hints::{argument, shell_words};
+use super::refusal::labelled;
 use super::shell::shell_change;
 use super::words::{self, counted};
 use crate::builds::{
@@ -13,7 +14,7 @@ use crate::builds::{
 use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
 use crate::error::TypedReason;
-use crate::inventory::{ChangedBy, Inventory, PartKind, Toolkit, WritablePath};
+use crate::inventory::{ChangedBy, Inventory, PartKind, Toolkit};
 use crate::text::show;
 use crate::version::CudaVersion;
 
@@ -25,8 +26,8 @@ pub fn listed_toolkits(
     style: Style,
 ) -> String {
     let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
-    let is_shown = |toolkit: &&Toolkit| verbosity > 0 || toolkit.part(PartKind::Nvcc).is_some();
-    let shown: Vec<&Toolkit> = toolkits.iter().filter(is_shown).collect();
+    let mut shown = Vec::from_iter(toolkits);
+    shown.retain(|toolkit| verbosity > 0 || toolkit.part(PartKind::Nvcc).is_some());
     let mut text = if shown.is_empty() {
         "no CUDA toolkit with nvcc was found\n".to_owned()
     } else {
@@ -35,19 +36,15 @@ pub fn listed_toolkits(
         for toolkit in &shown {
             rows.push(row(toolkit, style));
             if verbosity > 0 {
-                rows.extend(toolkit.parts.iter().map(|(part, found)| {
-                    let release = found
-                        .release
-                        .as_ref()
-                        .map_or_else(String::new, ToString::to_string);
+                for (part, found) in &toolkit.parts {
                     let cells = [
                         format!("  {}", part.file_name()),
                         String::new(),
-                        release,
+                        found.release.map(|one| one.to_string()).unwrap_or_default(),
                         show(&found.path),
                     ];
-                    cells.map(|cell| style.dim(&cell)).to_vec()
-                }));
+                    rows.push(cells.map(|cell| style.dim(&cell)).to_vec());
+                }
             }
         }
         format!(
@@ -133,21 +130,14 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
     for toolkit in &plan.passed_over {
         rows.push(vec!["passed over".to_owned(), title(toolkit)]);
     }
-    rows.extend(
-        plan.rejected
-            .iter()
-            .filter(|rejected| is_of_interest(rejected))
-            .map(|rejected| {
-                vec![
-                    "rejected".to_owned(),
-                    format!(
-                        "{}: {}",
-                        title(&rejected.toolkit),
-                        rejected.reason.to_string()
-                    ),
-                ]
-            }),
-    );
+    for rejected in &plan.rejected {
+        if is_of_interest(rejected) {
+            rows.push(vec![
+                "rejected".to_owned(),
+                format!("{}: {}", title(&rejected.toolkit), rejected.reason),
+            ]);
+        }
+    }
     let mut text = format!("{}\n{}", style.strong("build"), style.columns("  ", &rows));
     for line in build_remarks(plan) {
         text.push_str(&format!("  {line}\n"));
@@ -157,27 +147,15 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
 
 /// The compilers that frameworks get while they run, and those that they will not find.
 pub(super) fn compilers(compilers: &Compilers, style: Style) -> String {
-    let rows: Vec<Vec<String>> = compiler_lines(compilers).map(|line| vec![line]).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    format!(
-        "{}\n{}\n",
-        style.strong("compilers"),
-        style.columns("  ", &rows)
-    )
+    let lines = compiler_lines(compilers).into_iter();
+    let rows: Vec<_> = lines.map(|line| vec![line]).collect();
+    let text = words::table("compilers", &rows, style);
+    if text.is_empty() { text } else { text + "\n" }
 }
 
-pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = String> {
-    let lacks = |CompilerLack { package, part, old }: &CompilerLack| match old {
-        None => format!("{} finds no {}", show(package), part.file_name()),
-        Some(old) => format!(
-            "{} finds {} {old}, too old for a GPU here",
-            show(package),
-            part.file_name()
-        ),
-    };
-    let supplied = compilers.supplied.iter().map(move |supply| {
+pub(super) fn compiler_lines(compilers: &Compilers) -> Vec<String> {
+    let mut lines = Vec::new();
+    for supply in &compilers.supplied {
         let name = OsStr::new(&supply.variable);
         let set = shell_change(name, Some(&supply.value), Dialect::Sh).unwrap_or_default();
         let (variable, value) = (show(&supply.variable), show(&supply.value));
@@ -188,34 +166,41 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> impl Iterator<Item = Stri
                 format!("{variable} names a file, add this to it: {value}")
             }
         };
-        format!("{}: {}", lacks(&supply.lack), given.trim_end())
-    });
-    let lacking = compilers.lacking.iter().map(lacks);
-    supplied.chain(lacking.map(|lack| format!("{lack}, and no toolkit here has one that fits")))
+        lines.push(format!("{}: {}", lacks(&supply.lack), given.trim_end()));
+    }
+    for lack in &compilers.lacking {
+        let lacks = lacks(lack);
+        lines.push(format!("{lacks}, and no toolkit here has one that fits"));
+    }
+    lines
+}
+
+fn lacks(lack: &CompilerLack) -> String {
+    let (package, file) = (show(&lack.package), lack.part.file_name());
+    match lack.old {
+        None => format!("{package} finds no {file}"),
+        Some(old) => format!("{package} finds {file} {old}, too old for a GPU here"),
+    }
 }
 
 /// The remarks about a build that a person must know of.
 pub fn build_remarks(plan: &BuildPlan) -> Vec<String> {
-    let overridden = plan
-        .overridden
-        .iter()
-        .map(|Overridden(name, value, against)| {
-            let why = match against {
-                Some(against) => format!("does not fit ({against})"),
-                None => "names another toolkit than a variable that goes before it".to_owned(),
-            };
-            format!(
-                "{name}={} {why}, so this build gets {}",
-                show(value),
-                title(&plan.toolkit)
-            )
-        });
-    let mut remarks: Vec<String> = overridden.collect();
-    if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
-        let name = framework.name.split(' ').next().unwrap_or_default();
+    let mut remarks = Vec::new();
+    for Overridden(name, value, against) in &plan.overridden {
+        let why = match against {
+            Some(against) => format!("does not fit ({against})"),
+            None => "names another toolkit than a variable that goes before it".to_owned(),
+        };
         remarks.push(format!(
-            "this command builds without {}: add --no-build-isolation",
-            show(name)
+            "{name}={} {why}, so this build gets {}",
+            show(value),
+            title(&plan.toolkit)
+        ));
+    }
+    if let Some(framework) = plan.framework.as_ref().filter(|_| plan.is_isolated) {
+        let name = show(words::bare_name(&framework.name));
+        remarks.push(format!(
+            "this command builds without {name}: add --no-build-isolation"
         ));
     }
     remarks
@@ -238,24 +223,18 @@ fn is_of_interest(rejected: &RejectedToolkit) -> bool {
 impl TypedReason for NoToolkit {
     fn sentence(&self) -> String {
         let mut rows = needs(&self.wish);
-        let found: Vec<&RejectedToolkit> = self
-            .rejected
-            .iter()
-            .filter(|one| is_of_interest(one))
-            .collect();
-        for (index, rejected) in found.iter().enumerate() {
-            let label = if index == 0 { "found" } else { "" };
-            let release = words::version(rejected.toolkit.release.as_ref());
-            rows.push(vec![
-                label.to_owned(),
-                release,
+        let mut found = Vec::new();
+        for rejected in self.rejected.iter().filter(|one| is_of_interest(one)) {
+            found.push(vec![
+                words::version(rejected.toolkit.release.as_ref()),
                 show(&rejected.toolkit.root),
                 rejected.reason.to_string(),
             ]);
         }
         if found.is_empty() {
-            rows.push(vec!["found".to_owned(), "no nvcc".to_owned()]);
+            found.push(vec!["no nvcc".to_owned()]);
         }
+        rows.extend(labelled("found", found));
         let table = Style::default().columns("  ", &rows);
         format!("no CUDA toolkit here fits this build\n{}", table.trim_end())
     }
@@ -264,27 +243,24 @@ impl TypedReason for NoToolkit {
         let Some(RejectedToolkit { toolkit, reason }) = self.nearest() else {
             return self.install.map(install);
         };
-        let is_of_user = |open: &WritablePath| matches!(open.who, ChangedBy::User { .. });
         match reason {
-            ToolkitReason::Open { .. } if toolkit.open.iter().any(is_of_user) => {
-                let root = argument(toolkit.root.as_os_str());
-                Some(format!("if you trust this user: --also {root}"))
-            }
-            ToolkitReason::Open { .. } => {
-                let paths = toolkit
-                    .open
-                    .iter()
-                    .map(|open| open.path.as_os_str().to_owned());
-                Some(format!(
-                    "chmod go-w {}",
-                    shell_words(&paths.collect::<Vec<_>>())
-                ))
-            }
+            ToolkitReason::Open { .. } => Some(hint_for_open(toolkit)),
             ToolkitReason::GccTooNew { newest, .. } => Some(format!("apt install g++-{newest}")),
             ToolkitReason::HeaderMissing { header, .. } => Some(packages(header, toolkit.cuda()?)),
             _ => self.install.map(install),
         }
     }
+}
+
+fn hint_for_open(toolkit: &Toolkit) -> String {
+    let mut open = toolkit.open.iter();
+    if open.any(|open| matches!(open.who, ChangedBy::User { .. })) {
+        let root = argument(toolkit.root.as_os_str());
+        return format!("if you trust this user: --also {root}");
+    }
+    let paths = toolkit.open.iter();
+    let paths = Vec::from_iter(paths.map(|open| open.path.clone().into_os_string()));
+    format!("chmod go-w {}", shell_words(&paths))
 }
 
 fn install(cuda: CudaVersion) -> String {
@@ -315,20 +291,16 @@ fn packages(header: &str, cuda: CudaVersion) -> String {
 }
 
 fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
-    let of_framework = wish.framework.iter().map(|framework| {
-        vec![
+    let mut rows = Vec::new();
+    if let Some(framework) = &wish.framework {
+        rows.push(vec![
             format!("CUDA {}", framework.cuda),
             show(&framework.name),
             show(&framework.file),
-        ]
-    });
-    let of_person = wish
-        .ranges
-        .iter()
-        .map(|(range, by)| vec![format!("CUDA {range}"), by.with_place()]);
-    let mut rows: Vec<Vec<String>> = of_framework.chain(of_person).collect();
-    for (index, row) in rows.iter_mut().enumerate() {
-        row.insert(0, if index == 0 { "needs" } else { "" }.to_owned());
+        ]);
     }
-    rows
+    for (range, asker) in &wish.ranges {
+        rows.push(vec![format!("CUDA {range}"), asker.with_place()]);
+    }
+    labelled("needs", rows)
 }

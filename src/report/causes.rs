@@ -15,15 +15,18 @@ pub(super) fn sentence(cause: &ProofCause) -> String {
 
 /// `CUDA_VISIBLE_DEVICES=7, but this machine has only GPU 0`
 fn hidden(cause: &ProofCause) -> Option<String> {
-    let set = cause.evidence.iter().find_map(|evidence| match evidence {
-        ProofEvidence::Variable { name, value } => Some((name, value)),
-        _ => None,
-    });
-    let gpus = cause.evidence.iter().find_map(|evidence| match evidence {
-        ProofEvidence::Gpus { count } => Some(*count),
-        _ => None,
-    });
-    let ((name, value), count) = set.zip(gpus)?;
+    let mut variable = None;
+    let mut gpus = None;
+    for evidence in &cause.evidence {
+        match evidence {
+            ProofEvidence::Variable { name, value } if variable.is_none() => {
+                variable = Some((name, value));
+            }
+            ProofEvidence::Gpus { count } if gpus.is_none() => gpus = Some(*count),
+            _ => {}
+        }
+    }
+    let ((name, value), count) = variable.zip(gpus)?;
     let is_number = value
         .split(',')
         .next()
@@ -37,10 +40,7 @@ fn hidden(cause: &ProofCause) -> Option<String> {
 }
 
 pub(super) fn remedy(cause: &ProofCause) -> String {
-    let is_bundled = |culprit: &Culprit| {
-        names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
-    };
-    let again = match &cause.culprit {
+    let reinstall = match &cause.culprit {
         Some(culprit) if is_bundled(culprit) => format!(
             "install a whole {} and start with cudarun: the package brings a part of it alone",
             display_name(&culprit.family)
@@ -52,8 +52,13 @@ pub(super) fn remedy(cause: &ProofCause) -> String {
         None => reinstall(&[]),
     };
     // The proof was one of cudarun's plan.
-    let texts = [("reinstall", again), ("cudarun", String::new())];
+    let texts = [("reinstall", reinstall), ("cudarun", String::new())];
     filled(&cause.fault.row().cure, &texts).0
+}
+
+/// True for a library that a package brings under a name with a hash.
+fn is_bundled(culprit: &Culprit) -> bool {
+    names::split(&culprit.soname).is_some_and(|(stem, _)| names::without_hash(stem).is_some())
 }
 
 /// The sentence with place and name, for a line of its own.
@@ -67,54 +72,57 @@ pub(super) fn in_a_line(cause: &ProofCause) -> String {
 
 /// `cuDNN 9.14.0`, without the version if it is unknown.
 fn culprit(cause: &ProofCause) -> String {
-    let named = cause.evidence.iter().find_map(|evidence| match evidence {
-        ProofEvidence::Library {
-            family: name,
-            version,
-            ..
-        } if name != "driver" => Some(titled(name, *version)),
-        _ => None,
-    });
-    let is_driver = |evidence: &ProofEvidence| matches!(evidence, ProofEvidence::Library { family, .. } if family == "driver");
-    let other = if cause.evidence.iter().any(is_driver) {
-        "the driver"
-    } else {
-        "a library"
-    };
-    named.unwrap_or_else(|| other.to_owned())
+    let mut other = "a library";
+    for evidence in &cause.evidence {
+        if let ProofEvidence::Library {
+            family, version, ..
+        } = evidence
+        {
+            if family != "driver" {
+                return titled(family, *version);
+            }
+            other = "the driver";
+        }
+    }
+    other.to_owned()
 }
 
 /// The evidence as rows.
 pub(super) fn evidence(cause: &ProofCause) -> Vec<Vec<String>> {
-    let row = |label: &str, text: String| vec![label.to_owned(), text];
-    let one = |evidence: &ProofEvidence| match evidence {
-        ProofEvidence::Said { line } => row("said", show(line)),
-        ProofEvidence::Variable { name, value } => row("set", format!("{name}={}", show(value))),
-        ProofEvidence::KernelDriver { version } => row("kernel", format!("driver {version}")),
+    let mut rows = Vec::new();
+    for evidence in &cause.evidence {
+        let (label, text) = labelled(evidence);
+        rows.push(vec![label.to_owned(), text]);
+    }
+    rows
+}
+
+fn labelled(evidence: &ProofEvidence) -> (&'static str, String) {
+    match evidence {
+        ProofEvidence::Said { line } => ("said", show(line)),
+        ProofEvidence::Variable { name, value } => ("set", format!("{name}={}", show(value))),
+        ProofEvidence::KernelDriver { version } => ("kernel", format!("driver {version}")),
         ProofEvidence::Library {
-            family: name,
+            family,
             soname,
             version,
             origin,
             directory,
         } => {
             let (soname, directory) = (show(soname), show(directory));
-            let title = titled(name, *version);
-            row(
+            let title = titled(family, *version);
+            (
                 "used",
                 format!("{title}: {soname} in {directory} ({origin})"),
             )
         }
         ProofEvidence::DriverCuda { number } => {
             let cuda = CudaVersion::from_number(u32::try_from(*number).unwrap_or(0));
-            row("driver", format!("supports CUDA up to {cuda}"))
+            ("driver", format!("supports CUDA up to {cuda}"))
         }
         ProofEvidence::Missing { stems, directory } => {
-            let stems: Vec<String> = stems.iter().map(show).collect();
-            row(
-                "missing",
-                format!("{} in {}", list(&stems), show(directory)),
-            )
+            let stems = list(stems.iter().map(show));
+            ("missing", format!("{stems} in {}", show(directory)))
         }
         ProofEvidence::Foreign {
             file,
@@ -124,10 +132,10 @@ pub(super) fn evidence(cause: &ProofCause) -> Vec<Vec<String>> {
             let rest = rest
                 .map(|rest| format!(", the rest {rest}"))
                 .unwrap_or_default();
-            row("foreign", format!("{} is {version}{rest}", show(file)))
+            ("foreign", format!("{} is {version}{rest}", show(file)))
         }
-        ProofEvidence::Truncated { file } => row("short", format!("{} ends too early", show(file))),
-        ProofEvidence::Memory { gpu, free, total } => row(
+        ProofEvidence::Truncated { file } => ("short", format!("{} ends too early", show(file))),
+        ProofEvidence::Memory { gpu, free, total } => (
             "memory",
             format!(
                 "{} of {} free on GPU {gpu}",
@@ -135,8 +143,7 @@ pub(super) fn evidence(cause: &ProofCause) -> Vec<Vec<String>> {
                 binary_size(*total)
             ),
         ),
-        ProofEvidence::NoDeviceNodes => row("lacks", "/dev/nvidia0".to_owned()),
-        ProofEvidence::Gpus { count } => row("here", words::counted(*count, "GPU")),
-    };
-    cause.evidence.iter().map(one).collect()
+        ProofEvidence::NoDeviceNodes => ("lacks", "/dev/nvidia0".to_owned()),
+        ProofEvidence::Gpus { count } => ("here", words::counted(*count, "GPU")),
+    }
 }

@@ -1,4 +1,4 @@
-//! The page of `cudarun diagnose`, and its JSON: causes as sentences, and the commands that cure them.
+//! The page of `cudarun diagnose`: causes as sentences, and the commands that cure them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
@@ -7,18 +7,15 @@ use std::process::ExitStatus;
 use std::ptr;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::Style;
 use super::doctor;
 use super::extensions::pip_install;
 use super::hints::{self, shell_words};
-use super::json::finish;
-use super::words::{at, counted, quoted_to_show, word};
+use super::words::{counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty};
 use crate::diagnose::{Chain, Message};
-use crate::doctor::{Finding, FindingEvidence, JudgedElement};
+use crate::doctor::{FindingEvidence, JudgedElement, StartupLine};
 use crate::inventory::{ReadFault, distribution};
 use crate::solve::Hint;
 use crate::text::{show, size};
@@ -52,82 +49,15 @@ impl Diagnosis<'_> {
     }
 
     /// The cures that fit, the best first. In their commands, a guessed program is a word to replace.
-    fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
-        let program = if self.is_program_guessed {
-            "PROGRAM".to_owned()
-        } else {
-            shell_words(self.program)
-        };
-        let mut cures = Vec::new();
-        let mut add = |command: String, why: &str| {
-            cures.push(Cure {
-                command,
-                why: why.to_owned(),
-            });
-        };
+    pub(super) fn cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
         if cause.certainty == Certainty::IsNot {
-            return cures;
+            return Vec::new();
         }
-        if cause.plan_helps {
-            add(
-                format!("cudarun {program}"),
-                "the plan does not have this fault",
-            );
-        }
-        if let Some(directory) = &cause.directory_helps {
-            let directory = hints::argument(directory.as_os_str());
-            let path = variables::LIBRARY_PATH;
-            add(
-                format!("export {path}={directory}${{{path}:+:${path}}}"),
-                "",
-            );
-        }
-        if cause.unset_helps {
-            let place = cause.evidence.iter().find_map(|one| match one {
-                FindingEvidence::Element {
-                    variable, position, ..
-                } => {
-                    let is_it = |element: &&JudgedElement| {
-                        element.variable == *variable && element.position == *position
-                    };
-                    self.elements.iter().find(is_it)?.set_by.first()
-                }
-                _ => None,
-            });
-            let set = place.map(|line| format!("set in {}", at(&line.path, Some(line.number))));
-            add(
-                format!("unset {}", variables::LIBRARY_PATH),
-                &set.unwrap_or_default(),
-            );
-        }
-        if let Some(hint) = &cause.hint {
-            // The solver has checked the hint for a start by cudarun.
-            let command = hints::hint(hint);
-            match hint {
-                Hint::Pip { .. } | Hint::Apt { .. } => {
-                    add(format!("{command} && cudarun {program}"), "");
-                }
-                _ => add(command, ""),
-            }
-        }
-        if !cause.to_fetch.is_empty() {
-            let why = format!(
-                "downloads {}, for cudarun alone",
-                super::fetch::summary(&cause.to_fetch)
-            );
-            add(format!("cudarun --fetch {program}"), &why);
-        }
-        if let Some(command) = replacement(cause) {
-            add(command, "");
-        }
-        for finding in &cause.findings {
-            if let Some(remedy) = doctor::remedy(finding) {
-                add(remedy, "");
-            }
-        }
-        for remedy in &cause.remedies {
-            add(remedy.clone(), "");
-        }
+        let mut cures = self.checked_cures(cause);
+        cures.extend(replacement(cause).map(Cure::new));
+        let remedies = cause.findings.iter().filter_map(doctor::remedy);
+        cures.extend(remedies.map(Cure::new));
+        cures.extend(cause.remedies.iter().cloned().map(Cure::new));
         for evidence in &cause.evidence {
             // A name without a number may be a script for the linker.
             if let FindingEvidence::Fault {
@@ -136,19 +66,16 @@ impl Diagnosis<'_> {
             } = evidence
                 && !path.as_os_str().as_encoded_bytes().ends_with(b".so")
             {
-                add(
-                    format!("rm {}", hints::argument(path.as_os_str())),
-                    "this file is not a library",
-                );
+                cures.push(Cure {
+                    command: format!("rm {}", hints::argument(path.as_os_str())),
+                    why: "this file is not a library".to_owned(),
+                });
             }
         }
         // A plan that helps is a cure already.
         let usual = usual_cure(cause.fault, "");
         if cures.is_empty() && !usual.is_empty() {
-            cures.push(Cure {
-                command: usual,
-                why: String::new(),
-            });
+            cures.push(Cure::new(usual));
         }
         if let Some(pip) = &cause.pip {
             for cure in &mut cures {
@@ -157,34 +84,99 @@ impl Diagnosis<'_> {
         }
         cures
     }
+
+    /// The cures of which the models of the solver and the loader say that they help.
+    fn checked_cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
+        let program = if self.is_program_guessed {
+            "PROGRAM".to_owned()
+        } else {
+            shell_words(self.program)
+        };
+        let mut cures = Vec::new();
+        if cause.plan_helps {
+            cures.push(Cure {
+                command: format!("cudarun {program}"),
+                why: "the plan does not have this fault".to_owned(),
+            });
+        }
+        if let Some(directory) = &cause.directory_helps {
+            let directory = hints::argument(directory.as_os_str());
+            let path = variables::LIBRARY_PATH;
+            cures.push(Cure::new(format!(
+                "export {path}={directory}${{{path}:+:${path}}}"
+            )));
+        }
+        if cause.unset_helps {
+            let line = cause.evidence.iter().find_map(|one| self.setter(one));
+            cures.push(Cure {
+                command: format!("unset {}", variables::LIBRARY_PATH),
+                why: line
+                    .map(|line| format!("set in {}", doctor::startup_line(line)))
+                    .unwrap_or_default(),
+            });
+        }
+        if let Some(hint) = &cause.hint {
+            // The solver has checked the hint for a start by cudarun.
+            let mut command = hints::hint(hint);
+            if let Hint::Pip { .. } | Hint::Apt { .. } = hint {
+                command.push_str(&format!(" && cudarun {program}"));
+            }
+            cures.push(Cure::new(command));
+        }
+        if !cause.to_fetch.is_empty() {
+            cures.push(Cure {
+                command: format!("cudarun --fetch {program}"),
+                why: format!(
+                    "downloads {}, for cudarun alone",
+                    super::fetch::summary(&cause.to_fetch)
+                ),
+            });
+        }
+        cures
+    }
+
+    /// The first line that sets the element of this evidence.
+    fn setter(&self, evidence: &FindingEvidence) -> Option<&StartupLine> {
+        let FindingEvidence::Element {
+            variable, position, ..
+        } = evidence
+        else {
+            return None;
+        };
+        let mut elements = self.elements.iter();
+        let element =
+            elements.find(|one| one.variable == *variable && one.position == *position)?;
+        element.set_by.first()
+    }
 }
 
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
-        if diagnosis.is_empty {
-            let next = style.next("cudarun diagnose --text 'MESSAGE'");
-            return format!("{NO_MESSAGE}{}\n{next}", remarks(diagnosis));
-        }
-        return format!(
-            "no known error message is in this text{}\n{}",
-            remarks(diagnosis),
-            style.next("cudarun doctor")
-        );
+        let (answer, next) = if diagnosis.is_empty {
+            (NO_MESSAGE, "cudarun diagnose --text 'MESSAGE'")
+        } else {
+            ("no known error message is in this text", "cudarun doctor")
+        };
+        return format!("{answer}{}\n{}", remarks(diagnosis), style.next(next));
     }
-    let is_ruled_out = |cause: &&Cause<'_>| cause.certainty == Certainty::IsNot;
-    let ruled_out = diagnosis.causes.iter().filter(is_ruled_out).count();
+    let mut others = Vec::from_iter(diagnosis.causes);
     let shown = shown(diagnosis.causes, all);
-    let is_shown = |cause: &&Cause<'_>| shown.iter().any(|one| ptr::eq(*one, *cause));
+    others.retain(|cause| !shown.iter().any(|one| ptr::eq(*one, *cause)));
+    let ruled_out = diagnosis
+        .causes
+        .iter()
+        .filter(|cause| cause.certainty == Certainty::IsNot)
+        .count();
     let mut text = String::new();
     let mut told = None;
     if ruled_out == diagnosis.causes.len() {
         told = diagnosis.chain.chosen();
-        let chosen = told.map(said).unwrap_or_default();
+        let chosen = told.map(quoted).unwrap_or_default();
         text.push_str(&format!(
             "no known cause of this message fits this machine\n  said  {chosen}\n\n"
         ));
     }
-    for cause in diagnosis.causes.iter().filter(|cause| is_shown(cause)) {
+    for cause in shown {
         let is_told = told.is_some_and(|message| ptr::eq(message, cause.message));
         text.push_str(&self::cause(
             cause,
@@ -197,20 +189,18 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     }
     if !diagnosis.chain.leading.is_empty() {
         for harmless in diagnosis.chain.harmless.iter().take(FEW) {
-            text.push_str(&format!("{} {}\n", style.dim("harmless:"), said(harmless)));
+            text.push_str(&format!(
+                "{} {}\n",
+                style.dim("harmless:"),
+                quoted(harmless)
+            ));
         }
     }
-    let listed = |certainty| {
-        let others = diagnosis.causes.iter().filter(|cause| !is_shown(cause));
-        others.filter(move |cause| cause.certainty == certainty)
-    };
-    let others: Vec<String> = listed(Certainty::Is)
-        .chain(listed(Certainty::MayBe))
-        .take(FEW)
-        .map(sentence)
-        .collect();
-    if !others.is_empty() {
-        text.push_str(&format!("also possible: {}\n", others.join("; ")));
+    others.retain(|cause| cause.certainty != Certainty::IsNot);
+    others.sort_by_key(|cause| cause.certainty != Certainty::Is);
+    let sentences: Vec<String> = others.into_iter().take(FEW).map(sentence).collect();
+    if !sentences.is_empty() {
+        text.push_str(&format!("also possible: {}\n", sentences.join("; ")));
     }
     if ruled_out > 0 && !all {
         text.push_str(&format!(
@@ -221,15 +211,16 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
     format!("{}\n{}", text.trim_end(), remarks(diagnosis))
 }
 
-/// The causes that are shown whole: all, or the first certain ones, after the possible ones that come before them, since those are
-/// of messages that explain the failure better.
+/// The causes that are shown whole, in their order: all, or the first certain ones, after the possible ones that come before
+/// them, since those are of messages that explain the failure better.
 fn shown<'c, 'm>(causes: &'c [Cause<'m>], all: bool) -> Vec<&'c Cause<'m>> {
     if all {
         return causes.iter().collect();
     }
-    let is_certain = |cause: &&Cause<'_>| cause.certainty == Certainty::Is;
-    let certain = causes.iter().filter(is_certain).take(CAUSES);
-    let certain: Vec<&Cause<'m>> = certain.collect();
+    let certain = causes
+        .iter()
+        .filter(|cause| cause.certainty == Certainty::Is);
+    let certain: Vec<&Cause<'m>> = certain.take(CAUSES).collect();
     let before = causes
         .iter()
         .take_while(|cause| cause.certainty == Certainty::MayBe)
@@ -279,7 +270,7 @@ fn cause(
     };
     let mut rows = Vec::new();
     if !is_told {
-        rows.push(vec!["said".to_owned(), said(cause.message)]);
+        rows.push(vec!["said".to_owned(), quoted(cause.message)]);
     }
     let shown = if all {
         cause.evidence.len()
@@ -316,7 +307,7 @@ fn cause(
 }
 
 /// The matched text, its line, and how many processes say so.
-pub(super) fn said(message: &Message) -> String {
+fn quoted(message: &Message) -> String {
     let speakers = message.speakers.len();
     let many = if speakers > 1 {
         format!(", {speakers} processes say so")
@@ -365,64 +356,36 @@ pub fn not_started(program: &[OsString]) -> String {
 pub fn on_the_cpu(message: &Message) -> String {
     format!(
         "\nharmless: {}; this machine has no GPU, so the program ran on the CPU\n",
-        said(message)
+        quoted(message)
     )
 }
 
-pub fn diagnosis_json(diagnosis: &Diagnosis<'_>) -> String {
-    let said = |message: &Message| {
-        json!({
-            "text": message.excerpt,
-            "line": message.first,
-            "count": message.count,
-            "processes": message.speakers.len(),
-            "message": message.row.id,
-        })
-    };
-    let cause = |cause: &Cause<'_>| {
-        let evidence = cause.evidence.iter().map(|evidence| {
-            let (at, says) = doctor::evidence(evidence);
-            json!({ "at": at, "says": says })
-        });
-        let cures = diagnosis.cures(cause);
-        let cures = cures
-            .into_iter()
-            .map(|cure| json!({ "do": cure.command, "why": cure.why }));
-        json!({
-            "cause": word(&cause.fault),
-            "certainty": cause.certainty,
-            "what": sentence(cause),
-            "said": said(cause.message),
-            "evidence": evidence.collect::<Vec<Value>>(),
-            "cures": cures.collect::<Vec<Value>>(),
-        })
-    };
-    finish(json!({
-        "recognised": diagnosis.is_recognised(),
-        "causes": diagnosis.causes.iter().map(cause).collect::<Vec<_>>(),
-        "harmless": diagnosis.chain.harmless.iter().map(said).collect::<Vec<_>>(),
-        "program": shell_words(diagnosis.program),
-        "elsewhere": diagnosis.is_elsewhere,
-        "left_out": diagnosis.left_out,
-    }))
+/// A command to type or an instruction, and the reason to believe in it.
+pub(super) struct Cure {
+    pub(super) command: String,
+    pub(super) why: String,
 }
 
-/// A command to type or an instruction, and the reason to believe in it.
-struct Cure {
-    command: String,
-    why: String,
+impl Cure {
+    /// A command that speaks for itself.
+    fn new(command: String) -> Cure {
+        Cure {
+            command,
+            why: String::new(),
+        }
+    }
 }
 
 /// The sentence of doctor's finding, which has the facts, or a general one.
-fn sentence(cause: &Cause<'_>) -> String {
-    let own = |finding: &&Finding| finding.fault == cause.fault;
-    match cause.findings.iter().find(own) {
+pub(super) fn sentence(cause: &Cause<'_>) -> String {
+    let mut findings = cause.findings.iter();
+    match findings.find(|finding| finding.fault == cause.fault) {
         Some(finding) => doctor::sentence(finding),
         None => sentence_about(cause.fault, cause.subject.as_deref()),
     }
 }
 
-/// Returns the sentence of a possible cause of this message, and the cure that does not depend on the machine.
+/// The sentence of a possible cause of this message, and the cure that does not depend on the machine.
 pub fn possible_cause(message: &Message, possible: &PossibleCause) -> (String, String) {
     (
         sentence_about(possible.cause, causes::subject(message, possible)),
@@ -443,15 +406,14 @@ fn sentence_about(fault: Fault, subject: Option<&str>) -> String {
         .filter(|subject| *subject != "framework")
         .unwrap_or("the library");
     let name = subject.rsplit('/').next().unwrap_or(subject);
-    let known = catalog().family(&name.to_lowercase());
-    let shown = match (known, fault) {
-        (Some(known), _) => display_name(&known.name).to_owned(),
-        (None, Fault::NotInstalled | Fault::NotOnPath)
-            if catalog().framework_of(name).is_some() =>
-        {
-            format!("a library of {}", show(name))
-        }
-        _ => show(name),
+    let shown = if let Some(family) = catalog().family(&name.to_lowercase()) {
+        display_name(&family.name).to_owned()
+    } else if matches!(fault, Fault::NotInstalled | Fault::NotOnPath)
+        && catalog().framework_of(name).is_some()
+    {
+        format!("a library of {}", show(name))
+    } else {
+        show(name)
     };
     fault.sentence_about(&shown)
 }
@@ -464,11 +426,12 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
     });
     match cause.fault {
         Fault::ClaimedTwice => {
-            let named = |(records, version)| {
-                let (name, _) = distribution(records)?;
-                Some(format!("{name} {version}"))
-            };
-            let packages: Vec<String> = files.filter_map(named).collect();
+            let mut packages = Vec::new();
+            for (records, version) in files {
+                if let Some((name, _)) = distribution(records) {
+                    packages.push(format!("{name} {version}"));
+                }
+            }
             Some(doctor::reinstalled(&packages, packages.last()?))
         }
         Fault::ToolkitVariable => cause.evidence.iter().find_map(|evidence| match evidence {

@@ -2,16 +2,17 @@
 //! the command to type.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::Style;
 use super::builds::compiler_lines;
 use super::extensions;
 use super::hints::{argument, mend_or, shell_words};
+use super::json;
 use super::pin::{given_fault, places};
 use super::settings;
-use super::words::{self, at, counted, quoted_to_show};
+use super::words::{self, at, counted, element_text, quoted_to_show};
 use crate::builds::Compilers;
 use crate::catalog::{Section, Text, display_name, filled};
 use crate::doctor::{
@@ -21,12 +22,12 @@ use crate::fleet::{
     DoctorPage, ExaminedProgram, SectionSummary, ShownCache, ShownElement, ShownEvidence,
     ShownFinding, ShownLibrary,
 };
-use crate::inventory::{Installation, Inventory, Problem};
+use crate::inventory::{Inventory, Problem};
 use crate::pin::Decision;
 use crate::predict::Prediction;
 use crate::predict::supply::{FamilySupply, given};
 use crate::program::Program;
-use crate::solve::{Absent, Outcome, Pick, Summary};
+use crate::solve::{Absent, Outcome, Pick};
 use crate::text::{list, show, size};
 use crate::variables;
 
@@ -77,8 +78,8 @@ pub fn missing_program(command: &str, faults: Vec<String>) -> ExaminedProgram {
 /// Libraries that a program asks for and that are not installed.
 fn absent_libraries<'a>(absent: impl Iterator<Item = &'a Absent>) -> Option<String> {
     let names: BTreeSet<String> = absent.flat_map(|absent| &absent.names).map(show).collect();
-    let is = if names.len() == 1 { "is" } else { "are" };
-    (!names.is_empty()).then(|| format!("{} {is} not installed", list(&names)))
+    let verb = if names.len() == 1 { "is" } else { "are" };
+    (!names.is_empty()).then(|| format!("{} {verb} not installed", list(&names)))
 }
 
 /// A program of `--for` that is not there.
@@ -90,7 +91,7 @@ pub fn not_described(program: &ExaminedProgram) -> String {
     format!("the description lacks `{}`: {why}", show(&program.command))
 }
 
-/// Returns the versions that a program would use, and the faults without cudarun.
+/// The versions that a program would use, and the faults without cudarun.
 pub fn examined_program(
     words: &[OsString],
     program: &Program,
@@ -102,52 +103,25 @@ pub fn examined_program(
 ) -> ExaminedProgram {
     let is_refused = decision.is_refused();
     let picks = match &decision.outcome {
-        Outcome::Plan(plan) => Some(&plan.picks),
+        Outcome::Plan(plan) => Some(plan.picks.as_slice()),
         _ => None,
     };
-    let uses = picks
-        .into_iter()
-        .flatten()
-        .map(|pick| words::versioned(&pick.installation))
-        .collect();
-    let is_picked = |installation: &Installation| {
-        let is_in = |pick: &Pick| pick.installation.directory == installation.directory;
-        picks.is_none_or(|picks| picks.iter().any(is_in))
-    };
-    let fault = |(family, supply): (&str, FamilySupply<'_>)| {
-        let is_other = !supply.deciding().into_iter().flatten().all(is_picked);
-        let fault = supply
-            .fault(inventory)
-            .map(|fault| format!("{}: ", given_fault(fault)));
-        let places = places(&supply, program);
-        (fault.is_some() || is_other).then(|| {
-            format!(
-                "without cudarun: {}: {}{places}",
-                display_name(family),
-                fault.unwrap_or_default()
-            )
-        })
-    };
-    let mut faults: Vec<String> = given(before, inventory)
-        .into_iter()
-        .filter_map(fault)
-        .collect();
-    let fails = program.notes.iter().find(|note| note.keeps_from_gpu());
-    let fails = fails.map(|note| super::note(note, program));
+    let mut faults = faults_without(before, picks, inventory, program);
+    let failing = program.notes.iter().find(|note| note.keeps_from_gpu());
+    let fails = failing.map(|note| super::note(note, program));
     faults.extend(fails.clone());
     if is_refused {
         let why = super::refusal(decision, program, true, Style::default());
         let first = why.lines().next().unwrap_or_default();
         faults.push(first.trim_start_matches("error: ").to_owned());
     }
-    let unfit = extensions::unfit(inventory, program).into_iter();
-    faults.extend(unfit.map(|extension| {
-        format!(
+    for extension in extensions::unfit(inventory, program) {
+        faults.push(format!(
             "{}: {}",
             extensions::sentence(extension),
             extensions::remedy(extension)
-        )
-    }));
+        ));
+    }
     faults.extend(compiler_lines(compilers));
     if !is_refused {
         faults.extend(absent_libraries(decision.outcome.wanted()));
@@ -157,17 +131,55 @@ pub fn examined_program(
         .as_ref()
         .map(|pinned| words::word(&pinned.mode))
         .unwrap_or_default();
-    let is_missing = program.unread_script().is_some();
     ExaminedProgram {
         command: shell_words(words),
-        uses,
+        uses: picks
+            .into_iter()
+            .flatten()
+            .map(|pick| words::versioned(&pick.installation))
+            .collect(),
         faults,
         is_refused,
         fails,
         mode,
         can_fetch,
-        is_missing,
+        is_missing: program.unread_script().is_some(),
     }
+}
+
+/// The libraries that a program gets without cudarun, where they have a fault or others are picked.
+fn faults_without(
+    before: &Prediction,
+    picks: Option<&[Pick]>,
+    inventory: &Inventory,
+    program: &Program,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (family, supply) in given(before, inventory) {
+        let fault = match supply.fault(inventory) {
+            Some(fault) => format!("{}: ", given_fault(fault)),
+            None if is_picked(&supply, picks) => continue,
+            None => String::new(),
+        };
+        faults.push(format!(
+            "without cudarun: {}: {fault}{}",
+            display_name(family),
+            places(&supply, program)
+        ));
+    }
+    faults
+}
+
+/// True if the installations that decide are among the picks, or there is no plan with others.
+fn is_picked(supply: &FamilySupply<'_>, picks: Option<&[Pick]>) -> bool {
+    let mut deciding = supply.deciding().into_iter().flatten();
+    picks.is_none_or(|picks| {
+        deciding.all(|one| {
+            picks
+                .iter()
+                .any(|pick| pick.installation.directory == one.directory)
+        })
+    })
 }
 
 /// The first of these, and how many more there are.
@@ -186,16 +198,12 @@ fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String
         "\n".to_owned()
     };
     for program in programs {
-        let uses = if program.uses.is_empty() {
-            "nothing to pick".to_owned()
-        } else {
-            let shown = if verbosity > 0 { usize::MAX } else { USES };
-            list_of(&program.uses, shown)
-        };
         let uses = if program.is_refused {
             "would not be started".to_owned()
+        } else if program.uses.is_empty() {
+            "nothing to pick".to_owned()
         } else {
-            uses
+            list_of(&program.uses, if verbosity > 0 { usize::MAX } else { USES })
         };
         text.push_str(&format!(
             "{}  {uses}\n",
@@ -208,12 +216,12 @@ fn programs(programs: &[ExaminedProgram], verbosity: u8, style: Style) -> String
     text + &style.next(&next(programs, style.is_elsewhere()))
 }
 
-/// Returns the command that explains the first refusal, or else the one that starts the first program with a warning, or the first;
-/// where libraries can be fetched for it, the one that fetches them; elsewhere it explains that one too.
+/// The command that explains the first refusal, or else the one that starts the first program with a warning, or the first;
+/// where libraries can be fetched for it, the one that fetches them. Elsewhere nothing can be started, so it explains.
 pub(super) fn next(programs: &[ExaminedProgram], is_elsewhere: bool) -> String {
-    let troubled = programs.iter().find(|program| program.is_refused);
-    let warned = || programs.iter().find(|program| !program.faults.is_empty());
-    match troubled.or_else(warned).or(programs.first()) {
+    let refused = programs.iter().find(|program| program.is_refused);
+    let warned = programs.iter().find(|program| !program.faults.is_empty());
+    match refused.or(warned).or(programs.first()) {
         Some(program) if program.is_refused || is_elsewhere => {
             format!("cudarun explain {}", show(&program.command))
         }
@@ -229,19 +237,19 @@ pub fn doctor_page(
     inventory: &Inventory,
     programs: Vec<ExaminedProgram>,
 ) -> DoctorPage {
-    let section = |section| SectionSummary {
+    let sections = Section::ALL.map(|section| SectionSummary {
         section: words::word(&section),
         says: summary(section, examination, inventory),
-    };
+    });
     let kept = &examination.kept;
     DoctorPage {
         works: examination.stops(Stops::Programs).next().is_none(),
         verdict: verdict(examination),
         driver: serde_json::to_value(&inventory.driver).unwrap_or_default(),
-        gpus: serde_json::to_value(&inventory.gpus).unwrap_or_default(),
+        gpus: json::gpus(inventory),
         devices: inventory.devices.iter().map(show).collect(),
         programs,
-        sections: Section::ALL.into_iter().map(section).collect(),
+        sections: sections.into(),
         findings: examination.findings.iter().map(shown_finding).collect(),
         elements: examination.elements.iter().map(shown_element).collect(),
         settings: examination.project.files.iter().map(show).collect(),
@@ -281,20 +289,26 @@ pub(super) fn shown_evidence(evidence: &FindingEvidence) -> ShownEvidence {
 }
 
 fn shown_element(element: &JudgedElement) -> ShownElement {
-    let library = |one: &Summary| ShownLibrary {
-        family: one.family.clone(),
-        version: one.version.map(|version| version.to_string()),
-        origin: words::word(&one.origin),
-    };
-    let line = |line: &StartupLine| at(&line.path, Some(line.number));
+    let mut holds = Vec::new();
+    for library in &element.holds {
+        holds.push(ShownLibrary {
+            family: library.family.clone(),
+            version: library.version.map(|version| version.to_string()),
+            origin: words::word(&library.origin),
+        });
+    }
     ShownElement {
         variable: element.variable.to_owned(),
         position: element.position,
         text: show(&element.text),
         leads_to: element.leads_to.as_ref().map(show),
-        holds: element.holds.iter().map(library).collect(),
-        set_by: element.set_by.iter().map(line).collect(),
+        holds,
+        set_by: element.set_by.iter().map(startup_line).collect(),
     }
+}
+
+pub(super) fn startup_line(line: &StartupLine) -> String {
+    at(&line.path, Some(line.number))
 }
 
 /// `tables` are those of `-v`, which a description does not have.
@@ -314,18 +328,17 @@ pub fn examination(
         text.push_str(&format!(" ({})", counted(warnings, "warning")));
     }
     text.push_str("\n\n");
-    let title = |section| section_title(section).chars().count();
-    let width = Section::ALL.into_iter().map(title).max().unwrap_or(0);
+    let widths = Section::ALL.map(|section| section_title(section).len());
+    let width = widths.into_iter().max().unwrap_or(0);
     for section in Section::ALL {
-        let name = section_title(section);
-        let blanks = " ".repeat(width - name.chars().count());
+        let title = section_title(section);
+        let blanks = " ".repeat(width - title.len());
         let word = words::word(&section);
-        let mut summaries = page.sections.iter();
-        let summary = summaries.find(|one| one.section == word);
+        let summary = page.sections.iter().find(|one| one.section == word);
         let says = summary.map_or("", |one| &one.says);
-        text.push_str(&format!("{}{blanks}  {says}\n", style.strong(name)));
-        let findings = page.findings.iter();
-        let findings: Vec<_> = findings.filter(|one| one.section == word).collect();
+        text.push_str(&format!("{}{blanks}  {says}\n", style.strong(title)));
+        let of_section = page.findings.iter().filter(|one| one.section == word);
+        let findings: Vec<&ShownFinding> = of_section.collect();
         text.push_str(&self::findings(&findings, verbosity, style));
         if section == Section::Environment {
             let is_wrong = findings.iter().any(|one| one.severity != "note");
@@ -355,21 +368,7 @@ fn section_title(section: Section) -> &'static str {
 /// The facts of a section in one line.
 fn summary(section: Section, examination: &Examination, inventory: &Inventory) -> String {
     match section {
-        Section::Driver => match (&inventory.driver, examination.surroundings) {
-            (Some(driver), _) => {
-                let cuda = driver
-                    .cuda
-                    .map(|cuda| format!(", supports CUDA up to {cuda}"));
-                format!(
-                    "kernel driver {}{}",
-                    driver.version,
-                    cuda.unwrap_or_default()
-                )
-            }
-            (None, surroundings) if surroundings.is_wsl => "the driver of Windows".to_owned(),
-            (None, surroundings) if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
-            _ => "no NVIDIA driver is running".to_owned(),
-        },
+        Section::Driver => driver(examination, inventory),
         Section::Gpus => {
             let place = if examination.surroundings.is_container {
                 "; in a container"
@@ -378,37 +377,12 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
             };
             gpus(examination, inventory) + place
         }
-        Section::Libraries => {
-            let families: BTreeSet<&String> = inventory
-                .installations
-                .iter()
-                .map(|one| &one.family)
-                .collect();
-            match (inventory.installations.len(), families.len()) {
-                (0, _) => "none that a program finds by default".to_owned(),
-                (1, _) => "1 installation".to_owned(),
-                (installations, 1) => format!("{installations} installations of 1 family"),
-                (installations, families) => {
-                    format!("{installations} installations of {families} families")
-                }
-            }
-        }
-        Section::Environment => {
-            let of = |variable: &str| match examination
-                .elements
-                .iter()
-                .filter(|element| element.variable == variable)
-                .count()
-            {
-                0 => format!("{variable} is not set"),
-                count => format!("{variable} has {}", counted(count, "element")),
-            };
-            format!(
-                "{}, {}",
-                of(variables::LIBRARY_PATH),
-                of(variables::PRELOAD)
-            )
-        }
+        Section::Libraries => libraries(inventory),
+        Section::Environment => format!(
+            "{}, {}",
+            elements_of(variables::LIBRARY_PATH, examination),
+            elements_of(variables::PRELOAD, examination)
+        ),
         Section::StartUp => match examination.lines.of_variables.len() {
             0 => "no line sets LD_LIBRARY_PATH or LD_PRELOAD".to_owned(),
             lines => format!(
@@ -418,12 +392,8 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
         },
         Section::Project => {
             let project = &examination.project;
-            let files = project
-                .files
-                .iter()
-                .chain(&project.lock)
-                .map(show)
-                .collect::<Vec<_>>();
+            let files = project.files.iter().chain(&project.lock);
+            let files: Vec<String> = files.map(show).collect();
             if files.is_empty() {
                 "no settings, no lock".to_owned()
             } else {
@@ -442,6 +412,46 @@ fn summary(section: Section, examination: &Examination, inventory: &Inventory) -
                 size(kept.bytes)
             )
         }
+    }
+}
+
+fn driver(examination: &Examination, inventory: &Inventory) -> String {
+    let surroundings = examination.surroundings;
+    match &inventory.driver {
+        Some(driver) => {
+            let cuda = driver
+                .cuda
+                .map(|cuda| format!(", supports CUDA up to {cuda}"));
+            format!(
+                "kernel driver {}{}",
+                driver.version,
+                cuda.unwrap_or_default()
+            )
+        }
+        None if surroundings.is_wsl => "the driver of Windows".to_owned(),
+        None if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
+        None => "no NVIDIA driver is running".to_owned(),
+    }
+}
+
+fn libraries(inventory: &Inventory) -> String {
+    let installations = inventory.installations.iter();
+    let families: BTreeSet<&String> = installations.map(|one| &one.family).collect();
+    match (inventory.installations.len(), families.len()) {
+        (0, _) => "none that a program finds by default".to_owned(),
+        (1, _) => "1 installation".to_owned(),
+        (installations, 1) => format!("{installations} installations of 1 family"),
+        (installations, families) => {
+            format!("{installations} installations of {families} families")
+        }
+    }
+}
+
+fn elements_of(variable: &str, examination: &Examination) -> String {
+    let elements = examination.elements.iter();
+    match elements.filter(|one| one.variable == variable).count() {
+        0 => format!("{variable} is not set"),
+        count => format!("{variable} has {}", counted(count, "element")),
     }
 }
 
@@ -495,27 +505,22 @@ fn table(
     inventory: &Inventory,
     style: Style,
 ) -> String {
-    let installation = |installation: &Installation| {
-        let mark = if installation.loader_gives { "*" } else { " " };
-        let version = words::version(installation.version.as_ref());
-        let family = format!("{mark} {}", display_name(&installation.family));
-        vec![
-            family,
-            version,
-            installation.origin.word().to_owned(),
-            show(&installation.directory),
-        ]
-    };
-    let rows: Vec<Vec<String>> = match section {
-        Section::Libraries => inventory.installations.iter().map(installation).collect(),
-        Section::StartUp => {
-            let lines = examination.lines.of_loader.iter();
-            lines
-                .map(|(line, directory)| vec![at(&line.path, Some(line.number)), show(directory)])
-                .collect()
+    let mut rows = Vec::new();
+    if section == Section::Libraries {
+        for installation in &inventory.installations {
+            rows.push(vec![
+                words::marked(installation),
+                words::version(installation.version.as_ref()),
+                installation.origin.word().to_owned(),
+                show(&installation.directory),
+            ]);
         }
-        _ => Vec::new(),
-    };
+    }
+    if section == Section::StartUp {
+        for (line, directory) in &examination.lines.of_loader {
+            rows.push(vec![startup_line(line), show(directory)]);
+        }
+    }
     style.columns("  ", &rows)
 }
 
@@ -533,8 +538,10 @@ fn finding(finding: &ShownFinding, verbosity: u8, style: Style) -> String {
         (0, false) => FEW.min(finding.evidence.len()),
         _ => finding.evidence.len(),
     };
-    let row = |evidence: &ShownEvidence| vec![evidence.at.clone(), evidence.says.clone()];
-    let rows: Vec<Vec<String>> = finding.evidence[..shown].iter().map(row).collect();
+    let mut rows = Vec::new();
+    for evidence in &finding.evidence[..shown] {
+        rows.push(vec![evidence.at.clone(), evidence.says.clone()]);
+    }
     text.push_str(&style.columns("    ", &rows));
     let more = finding.evidence.len() - shown + finding.more_evidence;
     if more > 0 {
@@ -547,26 +554,20 @@ fn finding(finding: &ShownFinding, verbosity: u8, style: Style) -> String {
     text
 }
 
-fn element_text(text: &OsStr) -> String {
-    if text.is_empty() {
-        "(empty)".to_owned()
-    } else {
-        show(text)
-    }
-}
-
 /// The elements, each with its libraries and the lines that may have set it.
 fn elements(elements: &[ShownElement], style: Style) -> String {
     let mut rows = Vec::new();
     for element in elements {
-        let library = |one: &ShownLibrary| titled(&one.family, one.version.as_ref());
-        let holds: Vec<String> = element.holds.iter().map(library).collect();
-        let holds = match (holds.is_empty(), &element.leads_to) {
-            (false, _) => holds.join(", "),
-            (true, None) => "does not exist".to_owned(),
-            (true, Some(_)) => "no NVIDIA library".to_owned(),
+        let mut libraries = Vec::new();
+        for library in &element.holds {
+            libraries.push(titled(&library.family, library.version.as_ref()));
+        }
+        let holds = match element.leads_to {
+            _ if !libraries.is_empty() => libraries.join(", "),
+            None => "does not exist".to_owned(),
+            Some(_) => "no NVIDIA library".to_owned(),
         };
-        let by = if element.set_by.is_empty() {
+        let set_by = if element.set_by.is_empty() {
             String::new()
         } else {
             format!("set by {}", element.set_by.join(", "))
@@ -575,7 +576,7 @@ fn elements(elements: &[ShownElement], style: Style) -> String {
             style.dim(&format!("{}[{}]", element.variable, element.position)),
             element_text(element.text.as_ref()),
             holds,
-            by,
+            set_by,
         ]);
     }
     style.columns("  ", &rows)
@@ -603,7 +604,7 @@ pub(super) fn sentence(finding: &Finding) -> String {
     }
 }
 
-/// Returns the command to type, or an instruction; `None` for facts.
+/// The command to type, or an instruction; `None` for facts.
 pub(super) fn remedy(finding: &Finding) -> Option<String> {
     let row = finding.fault.row();
     let cure = if finding.has_other_cure {
@@ -617,7 +618,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         }
         Detail::Problem(Problem::ClaimedTwice { packages, .. }) => {
             let each = packages.iter().map(|kept| reinstalled(packages, kept));
-            each.collect::<Vec<_>>().join(", or ")
+            Vec::from_iter(each).join(", or ")
         }
         Detail::Extension { first, .. } => extensions::remedy(first),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),
@@ -642,8 +643,9 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
 
 /// How to install a library again, of which the title and the directory may be known.
 pub(super) fn reinstall(texts: &[Text]) -> String {
-    let fact = |wanted| texts.iter().find(|(name, _)| *name == wanted);
-    match (fact("of"), fact("directory")) {
+    let title = texts.iter().find(|(name, _)| *name == "of");
+    let directory = texts.iter().find(|(name, _)| *name == "directory");
+    match (title, directory) {
         (Some((_, title)), Some((_, directory))) => format!(
             "reinstall the package of {title} in {directory}: `cudarun list` shows the others"
         ),
@@ -711,20 +713,14 @@ fn setter(finding: &Finding) -> String {
 
 /// The commands that keep only one of the packages that claim a file.
 pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
-    let name =
-        |package: &String| quoted_to_show(package.split(' ').next().unwrap_or_default().as_ref());
-    let others: BTreeSet<String> = packages
-        .iter()
-        .filter(|package| *package != kept)
-        .map(name)
-        .collect();
-    let (others, kept) = (
-        Vec::from_iter(others).join(" "),
-        kept.replacen(' ', "==", 1),
-    );
+    let mut others = BTreeSet::new();
+    for package in packages.iter().filter(|package| *package != kept) {
+        others.insert(quoted_to_show(words::bare_name(package).as_ref()));
+    }
     format!(
-        "pip uninstall {others}; pip install --force-reinstall --no-deps {}",
-        quoted_to_show(kept.as_ref())
+        "pip uninstall {}; pip install --force-reinstall --no-deps {}",
+        Vec::from_iter(others).join(" "),
+        quoted_to_show(kept.replacen(' ', "==", 1).as_ref())
     )
 }
 
@@ -754,18 +750,14 @@ mod tests {
 
     #[test]
     fn a_long_list_of_versions_does_not_hide_the_warnings() {
-        let page = |uses, verbosity| {
-            let programs = [program("a", uses, &["mixed"])];
-            programs_page(&programs, verbosity)
-        };
-        let short = page(15, 0);
+        let short = warned_page(15, 0);
         assert!(
             short.contains("library 3, and 11 more\n  warning: mixed\n"),
             "{short}"
         );
-        assert!(page(15, 1).contains("library 14\n"));
+        assert!(warned_page(15, 1).contains("library 14\n"));
         assert!(
-            page(5, 0).contains("library 4\n"),
+            warned_page(5, 0).contains("library 4\n"),
             "one more is as short as its name"
         );
     }
@@ -776,6 +768,10 @@ mod tests {
         assert!(programs_page(&[quiet, warned], 0).ends_with("next: cudarun b\n"));
         let [quiet, other] = [program("a", 1, &[]), program("b", 1, &[])];
         assert!(programs_page(&[quiet, other], 0).ends_with("next: cudarun a\n"));
+    }
+
+    fn warned_page(uses: usize, verbosity: u8) -> String {
+        programs_page(&[program("a", uses, &["mixed"])], verbosity)
     }
 
     fn programs_page(programs: &[ExaminedProgram], verbosity: u8) -> String {

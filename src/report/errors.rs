@@ -102,9 +102,10 @@ fn is_of_root(unfit: &UnusablePlace) -> bool {
 /// The command for an image that is named as other tools do: with a transport, or as in a registry.
 fn saved(root: &Path) -> Option<String> {
     let text = root.to_str()?;
-    let after = |prefix| text.strip_prefix(prefix);
-    if let Some(file) = after("docker-archive:").or(after("oci-archive:")) {
-        return Some(format!("cudarun --root {} list", argument(file.as_ref())));
+    for transport in ["docker-archive:", "oci-archive:"] {
+        if let Some(file) = text.strip_prefix(transport) {
+            return Some(format!("cudarun --root {} list", argument(file.as_ref())));
+        }
     }
     let name = argument(registry_name(root)?.as_ref());
     Some(format!(

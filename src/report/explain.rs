@@ -13,7 +13,7 @@ use crate::builds::{BuildPlan, Compilers};
 use crate::catalog::{catalog, display_name, title};
 use crate::environment::Diff;
 use crate::error::Error;
-use crate::inventory::{Inventory, Origin};
+use crate::inventory::Inventory;
 use crate::pin::{Decision, audit_module};
 use crate::predict::Prediction;
 use crate::program::{ImportCertainty, Package, Program, ResolveStep, StepKind, Want, WantKind};
@@ -138,34 +138,45 @@ fn overview(
     is_full: bool,
     style: Style,
 ) -> String {
-    let mut paths = vec![show(&program.path)];
-    let last = program
-        .steps
-        .last()
-        .filter(|step| matches!(step.how, StepKind::Script | StepKind::Wrapper));
+    let mut path = show(&program.path);
+    let mut paths = Vec::new();
     let mut modules = Vec::new();
     if is_full {
-        paths.extend(program.steps.iter().skip(1).filter_map(step));
+        paths.extend(
+            program
+                .steps
+                .iter()
+                .skip(1)
+                .filter_map(step)
+                .map(|step| vec![step]),
+        );
         modules.extend(program.site_packages.iter().map(|site| vec![show(site)]));
-    } else if let Some(step) = last {
-        paths[0].push_str(&format!(", runs {}", show(&step.to)));
+    } else if let Some(step) = program.steps.last()
+        && let StepKind::Script | StepKind::Wrapper = step.how
+    {
+        path.push_str(&format!(", runs {}", show(&step.to)));
     }
-    let paths: Vec<_> = paths.into_iter().map(|path| vec![path]).collect();
-    let packages = program.packages.iter();
-    let packages: Vec<_> = packages
-        .map(|package| vec![package_name(package), how_sure(package)])
-        .collect();
-    let notes = program.notes.iter();
-    let notes = notes.filter(|note| !follows || !note.is_mended_by_following());
-    let notes = notes.map(|note| vec![notes::note(note, program)]);
-    let gpus = inventory.gpus.iter().map(words::gpu);
-    let driver: Vec<String> = [driver(inventory)].into_iter().chain(gpus).collect();
+    paths.insert(0, vec![path]);
+    let mut packages = Vec::new();
+    for package in &program.packages {
+        packages.push(vec![package_name(package), how_sure(package)]);
+    }
+    let mut notes = Vec::new();
+    for note in &program.notes {
+        if !follows || !note.is_mended_by_following() {
+            notes.push(vec![notes::note(note, program)]);
+        }
+    }
+    let mut machine = driver(inventory);
+    for gpu in &inventory.gpus {
+        machine.push_str(&format!("; {}", words::gpu(gpu)));
+    }
     [
         section("program", &paths, style),
         section("modules", &modules, style),
         section("package", &packages, style),
-        section("note", &notes.collect::<Vec<_>>(), style),
-        section("driver", &[vec![driver.join("; ")]], style),
+        section("note", &notes, style),
+        section("driver", &[vec![machine]], style),
     ]
     .concat()
 }
@@ -229,7 +240,8 @@ fn decided(
 ) -> String {
     let is_full = verbosity > 0;
     let outcome = &decision.outcome;
-    let (mut text, mut cautions) = (String::new(), String::new());
+    let mut text = String::new();
+    let mut cautions = String::new();
     let mut remarks: Vec<String> = outcome.unpinned().iter().map(unpinned_line).collect();
     remarks.extend(super::outside_if_imported(decision, program));
     let missing = match outcome {
@@ -254,22 +266,27 @@ fn decided(
             }
             text.push_str(&section("mode", &modes, style));
         }
-        let rejected = plan.rejected.iter();
-        let concerns = rejected.filter(|one| one.is_of_concern()).count();
         if is_full {
             remarks.extend(removed_and_blocked(plan));
-        } else if concerns > 0 {
-            let others = counted(concerns, "other installation");
-            remarks.push(format!(
-                "{others} not picked: `cudarun explain -v` tells why"
-            ));
+        } else {
+            remarks.extend(not_picked(plan));
         }
         for caution in &plan.cautions {
             cautions.push_str(&format!("  {} {caution}\n", style.warning("warning:")));
         }
     }
-    let remarks: Vec<Vec<String>> = remarks.into_iter().map(|remark| vec![remark]).collect();
-    text + &section("note", &remarks, style) + &cautions
+    let notes: Vec<_> = remarks.into_iter().map(|remark| vec![remark]).collect();
+    text + &section("note", &notes, style) + &cautions
+}
+
+/// How many installations were not picked that a requester could have meant.
+fn not_picked(plan: &Plan) -> Option<String> {
+    let rejected = plan.rejected.iter();
+    let count = rejected.filter(|one| one.is_of_concern()).count();
+    (count > 0).then(|| {
+        let others = counted(count, "other installation");
+        format!("{others} not picked: `cudarun explain -v` tells why")
+    })
 }
 
 /// A need of a family, and who has it.
@@ -278,37 +295,44 @@ struct NeededFamily<'p> {
     wants: String,
     /// True if libraries are wanted by nothing but their names.
     is_name: bool,
-    by: String,
+    askers: String,
 }
 
 /// A row for each need. In short, of many, the libraries that the same requesters need by their names share a row.
 fn needs(program: &Program, is_full: bool, style: Style) -> String {
     let all = all_needs(program, is_full);
     let are_many = !is_full && all.len() > FEW;
-    let (names, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|need| are_many && need.is_name);
-    let row = |need: NeededFamily<'_>| {
-        vec![
-            display_name(need.family).to_owned(),
-            need.wants,
-            style.dim(&need.by),
-        ]
-    };
-    let rows: Vec<Vec<String>> = others.into_iter().map(row).collect();
-    let names = grouped(names.into_iter().map(|need| (need.by, need.wants)));
-    let names = names.into_iter();
-    let names = names.map(|(by, names)| vec![format!("{}, for {}", list(&names), style.dim(&by))]);
+    let mut rows = Vec::new();
+    let mut names = Vec::new();
+    for need in all {
+        if are_many && need.is_name {
+            names.push((need.askers, need.wants));
+        } else {
+            rows.push(vec![
+                display_name(need.family).to_owned(),
+                need.wants,
+                style.dim(&need.askers),
+            ]);
+        }
+    }
+    let mut rows_of_names = Vec::new();
+    for (askers, names) in grouped(names) {
+        rows_of_names.push(vec![format!(
+            "{}, for {}",
+            list(&names),
+            style.dim(&askers)
+        )]);
+    }
     let label = if rows.is_empty() { "needs" } else { "" };
     // Names are long, so they have their own columns.
-    section("needs", &rows, style) + &section(label, &names.collect::<Vec<_>>(), style)
+    section("needs", &rows, style) + &section(label, &rows_of_names, style)
 }
 
 /// The distinct needs of each family; requesters with the same need share it.
 fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
     let requirements = program.library_requirements();
-    let of_family = requirements.map(|requirement| (&requirement.family, requirement));
     let mut all = Vec::new();
-    for (family, requirements) in grouped(of_family) {
+    for (family, requirements) in grouped(requirements.map(|one| (&one.family, one))) {
         // A version that upstream tested with matters only beside a requirement.
         if !requirements
             .iter()
@@ -317,32 +341,38 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
             continue;
         }
         let requirements = requirements.into_iter();
-        let askers = grouped(requirements.map(|requirement| (&requirement.by.name, requirement)));
-        let needs = grouped(askers.iter().map(|(_, asked)| {
-            let asked_for = || asked.iter().map(|requirement| &requirement.want);
-            let wants = if is_full {
-                all_wants(asked_for())
+        let mut needs = Vec::new();
+        for (_, own) in grouped(requirements.map(|one| (&one.by.name, one))) {
+            let wants = own.iter().map(|requirement| &requirement.want);
+            let is_name = wants.clone().all(is_name);
+            let words = if is_full {
+                all_wants(wants)
             } else {
-                words::wants(asked_for())
+                words::wants(wants)
             };
-            let is_name = asked_for().all(|want| want.kind() != WantKind::Version);
-            ((wants, is_name), &asked[0].by)
-        }));
-        for ((wants, is_name), who) in needs {
-            let by = match who.as_slice() {
-                _ if wants.is_empty() => continue,
+            if !words.is_empty() {
+                needs.push(((words, is_name), &own[0].by));
+            }
+        }
+        for ((wants, is_name), askers) in grouped(needs) {
+            let askers = match askers.as_slice() {
                 [only] => only.with_place(),
-                several => list(several.iter().map(|by| title(&by.name)).collect::<Vec<_>>()),
+                several => list(several.iter().map(|asker| title(&asker.name))),
             };
             all.push(NeededFamily {
                 family,
                 wants,
                 is_name,
-                by,
+                askers,
             });
         }
     }
     all
+}
+
+/// True for a want without a version that decides.
+fn is_name(want: &Want) -> bool {
+    want.kind() != WantKind::Version
 }
 
 /// The needs of one requester, preferences included.
@@ -367,50 +397,50 @@ fn picks_by_place(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
             .or_default()
             .push(pick);
     }
-    let row = |((above, name), picks): (&(Option<&Path>, Option<&OsStr>), &Vec<&Pick>)| {
+    let mut rows = Vec::new();
+    for ((above, name), picks) in places {
         let first = &picks[0].installation.directory;
-        let place = match (above, name) {
-            (Some(above), Some(name))
-                if picks
-                    .iter()
-                    .any(|pick| pick.installation.directory != *first) =>
-            {
-                words::place(&above.join("*").join(name), Some(program))
-            }
-            _ => words::place(first, Some(program)),
-        };
-        let titles: Vec<String> = picks
+        let are_several = picks
             .iter()
-            .map(|pick| words::versioned(&pick.installation))
-            .collect();
-        vec![place, titles.join(", ")]
-    };
-    places.iter().map(row).collect()
+            .any(|pick| pick.installation.directory != *first);
+        let place = match (above, name) {
+            (Some(above), Some(name)) if are_several => &above.join("*").join(name),
+            _ => first,
+        };
+        let titles = picks
+            .iter()
+            .map(|pick| words::versioned(&pick.installation));
+        rows.push(vec![
+            words::place(place, Some(program)),
+            Vec::from_iter(titles).join(", "),
+        ]);
+    }
+    rows
 }
 
 /// The picks with their reasons, each above the installations that were not picked for its family. Those that no requester could
 /// have meant appear only with `-vv`.
 fn all_picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> Vec<Vec<String>> {
-    let row = |name: &str, version, origin: Origin, directory, why: &str| {
-        vec![
-            name.to_owned(),
-            version,
-            origin.word().to_owned(),
-            words::place(directory, Some(program)),
-            style.dim(why),
-        ]
-    };
     let mut rows = Vec::new();
     for pick in &plan.picks {
-        let (one, why) = (&pick.installation, pick.decided_by.words().0);
-        let name = display_name(&one.family);
-        let version = style.good(&words::version(one.version.as_ref()));
-        rows.push(row(name, version, one.origin, &one.directory, why));
+        let picked = &pick.installation;
+        rows.push(vec![
+            display_name(&picked.family).to_owned(),
+            style.good(&words::version(picked.version.as_ref())),
+            picked.origin.word().to_owned(),
+            words::place(&picked.directory, Some(program)),
+            style.dim(pick.decided_by.words().0),
+        ]);
         for rejection in &plan.rejected {
-            let (other, why) = (&rejection.installation, rejection.reason.to_string());
-            if other.family == one.family && (verbosity > 1 || rejection.is_of_concern()) {
-                let version = words::version(other.version.as_ref());
-                rows.push(row("  not", version, other.origin, &other.directory, &why));
+            let other = &rejection.installation;
+            if other.family == picked.family && (verbosity > 1 || rejection.is_of_concern()) {
+                rows.push(vec![
+                    "  not".to_owned(),
+                    words::version(other.version.as_ref()),
+                    other.origin.word().to_owned(),
+                    words::place(&other.directory, Some(program)),
+                    style.dim(&rejection.reason.to_string()),
+                ]);
             }
         }
     }
@@ -419,15 +449,18 @@ fn all_picks(plan: &Plan, program: &Program, verbosity: u8, style: Style) -> Vec
 
 /// The NVIDIA libraries that packages bundle, which nothing can replace.
 fn bundled(after: &Prediction, program: &Program) -> Vec<Vec<String>> {
-    let files = after.files.iter().filter(|file| file.family.is_none());
-    let row = |path: &Path| {
-        let family = catalog().family_of_bundled(path)?;
-        Some(vec![
-            family.display.clone(),
-            words::place(path, Some(program)),
-        ])
-    };
-    files.filter_map(|file| row(&file.path)).collect()
+    let mut rows = Vec::new();
+    for file in &after.files {
+        if file.family.is_none()
+            && let Some(family) = catalog().family_of_bundled(&file.path)
+        {
+            rows.push(vec![
+                family.display.clone(),
+                words::place(&file.path, Some(program)),
+            ]);
+        }
+    }
+    rows
 }
 
 /// The elements of search paths that are removed, and the names that tombstones block.
@@ -444,19 +477,16 @@ fn removed_and_blocked(plan: &Plan) -> Vec<String> {
 }
 
 fn environment(diff: &Diff, style: Style) -> String {
-    let changes = diff.0.iter().map(|(name, value)| {
+    let mut rows = Vec::new();
+    for (name, value) in &diff.0 {
         let value = match value {
             None => "(unset)".to_owned(),
             Some(table) if name == audit_module::PINS => table_in_short(table),
             Some(value) => show(value),
         };
-        vec![show(name), value]
-    });
-    let rows = style.columns("  ", &changes.collect::<Vec<_>>());
-    if rows.is_empty() {
-        return rows;
+        rows.push(vec![show(name), value]);
     }
-    format!("{}\n{rows}", style.strong("environment"))
+    words::table("environment", &rows, style)
 }
 
 /// The table of the audit module repeats every name of the view.
@@ -508,27 +538,26 @@ fn verdict(program: &Program, decision: &Decision, style: Style) -> String {
 
 /// The needs that no library of the plan meets although the program certainly has them: it fails, or works without its GPU.
 fn lacks(plan: &Plan, decision: &Decision) -> Vec<String> {
-    let absent = plan.absent.iter().filter(|absent| absent.is_certain());
-    let names: Vec<String> = absent
-        .flat_map(|absent| {
-            let is_lacked =
-                |name: &&String| absent.essential || words::is_missing(name, decision.missing());
-            absent.names.iter().filter(is_lacked)
-        })
-        .map(show)
-        .collect();
-    let unpinned = plan.unpinned.iter().filter(|one| one.must_be_said);
-    let families: Vec<String> = unpinned
-        .map(|unpinned| display_name(&unpinned.family).to_owned())
-        .collect();
-    let said = |names: &[String], what: &str| {
-        let is = if names.len() == 1 { "is" } else { "are" };
-        (!names.is_empty()).then(|| format!("{} {is} {what}", list(names)))
-    };
-    [said(&names, "not installed"), said(&families, "not pinned")]
-        .into_iter()
-        .flatten()
-        .collect()
+    let mut names = Vec::new();
+    for absent in plan.absent.iter().filter(|absent| absent.is_certain()) {
+        for name in &absent.names {
+            if absent.essential || words::is_missing(name, decision.missing()) {
+                names.push(show(name));
+            }
+        }
+    }
+    let mut families = Vec::new();
+    for unpinned in plan.unpinned.iter().filter(|one| one.must_be_said) {
+        families.push(display_name(&unpinned.family).to_owned());
+    }
+    let mut lacks = Vec::new();
+    for (names, what) in [(names, "not installed"), (families, "not pinned")] {
+        if !names.is_empty() {
+            let verb = if names.len() == 1 { "is" } else { "are" };
+            lacks.push(format!("{} {verb} {what}", list(names)));
+        }
+    }
+    lacks
 }
 
 /// The command to type; a refusal ends with its own.
@@ -551,14 +580,11 @@ fn nothing(absent: &[Absent], unpinned: &[Unpinned]) -> &'static str {
 /// The answer of `fetch` about a program for which nothing is picked, with notes.
 pub fn no_need(program: &Program) -> String {
     let name = show(program.runs().file_name().unwrap_or_default());
-    let notes = program
-        .notes
-        .iter()
-        .map(|note| format!("note: {}\n", notes::note(note, program)));
-    format!(
-        "nothing to fetch: `{name}` needs no NVIDIA library\n{}",
-        notes.collect::<String>()
-    )
+    let mut text = format!("nothing to fetch: `{name}` needs no NVIDIA library\n");
+    for note in &program.notes {
+        text.push_str(&format!("note: {}\n", notes::note(note, program)));
+    }
+    text
 }
 
 /// One line about a process that was decided for itself: `command` is its command line.
@@ -567,16 +593,17 @@ pub fn followed(command: &[OsString], parent: &str, decision: &Decision) -> Stri
         Outcome::Nothing { absent, unpinned } => nothing(absent, unpinned).to_owned(),
         Outcome::Conflict(_) => "nothing fits".to_owned(),
         Outcome::Plan(plan) => {
-            let first = plan.picks.first();
-            let first = first.map(|pick| words::versioned(&pick.installation));
-            let more = match plan.picks.len() {
-                0 | 1 => String::new(),
-                number => format!(" and {} more", number - 1),
+            let mut what = match plan.picks.first() {
+                Some(pick) => words::versioned(&pick.installation),
+                None => String::new(),
             };
-            let pinned = decision.pinned.iter();
-            let mode = pinned.map(|pinned| format!(", mode {}", words::word(&pinned.mode)));
-            let mode = mode.collect::<String>();
-            format!("{}{more}{mode}", first.unwrap_or_default())
+            if plan.picks.len() > 1 {
+                what.push_str(&format!(" and {} more", plan.picks.len() - 1));
+            }
+            if let Some(pinned) = &decision.pinned {
+                what.push_str(&format!(", mode {}", words::word(&pinned.mode)));
+            }
+            what
         }
     };
     format!("`{}`, which {parent} started: {what}", shortened(command))
@@ -620,17 +647,18 @@ fn shortened(command: &[OsString]) -> String {
 
 /// One line about all libraries that the program would use but that are not pinned.
 pub fn left(unpinned: &[Unpinned], inventory: &Inventory) -> Option<String> {
-    let said: Vec<&Unpinned> = unpinned.iter().filter(|one| one.must_be_said).collect();
-    let (first, others) = said.split_first()?;
+    let mut serious = unpinned.iter().filter(|one| one.must_be_said);
+    let first = serious.next()?;
+    let others = serious.count();
     let why = if inventory.is_without_gpu() {
         "no GPU is reachable, and "
     } else {
         ""
     };
-    let more = if others.is_empty() {
-        String::new()
+    let more = if others > 0 {
+        format!("; and {others} more")
     } else {
-        format!("; and {} more", others.len())
+        String::new()
     };
     Some(format!("{why}{}{more}", unpinned_line(first)))
 }

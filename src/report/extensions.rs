@@ -1,7 +1,9 @@
 //! Extension modules and the framework that they are built against.
 
+use std::path::PathBuf;
+
 use super::Style;
-use super::words::{counted, quoted_to_show};
+use super::words::{bare_name, counted, quoted_to_show};
 use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
 use crate::text::{show, shown};
@@ -12,66 +14,60 @@ pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
         return "no extension module here is built against a framework\n".to_owned();
     }
     let titles = ["PACKAGE", "FRAMEWORK", "LACKS", "FILE"].map(|title| style.strong(title));
-    let row = |extension: &Extension| {
+    let mut rows = vec![titles.to_vec()];
+    for extension in extensions {
         let lacks = if extension.fits() {
             "nothing".to_owned()
         } else {
             style.warning(&lacks(extension))
         };
-        vec![
+        rows.push(vec![
             show(&extension.package),
             show(&extension.framework),
             lacks,
             show(&extension.path),
-        ]
-    };
-    let rows: Vec<Vec<String>> = std::iter::once(titles.to_vec())
-        .chain(extensions.iter().map(row))
-        .collect();
+        ]);
+    }
     style.columns("", &rows)
 }
 
 /// The extension modules that do not fit their framework, of the packages that the program imports.
 pub(super) fn unfit<'i>(inventory: &'i Inventory, program: &Program) -> Vec<&'i Extension> {
-    let is_used = |extension: &&Extension| {
-        extension
-            .path
-            .ancestors()
-            .any(|path| program.imported.contains(path))
-    };
-    let unfit = inventory
-        .extensions
-        .iter()
-        .flatten()
-        .filter(|extension| !extension.fits());
-    unfit.filter(is_used).collect()
+    let mut unfit = Vec::new();
+    for extension in inventory.extensions.iter().flatten() {
+        let mut paths = extension.path.ancestors();
+        if !extension.fits() && paths.any(|path| program.imported.contains(path)) {
+            unfit.push(extension);
+        }
+    }
+    unfit
 }
 
 /// `vllm/_C.abi3.so needs 14 symbols, which torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`
 pub(super) fn sentence(extension: &Extension) -> String {
-    let components: Vec<_> = extension.path.components().rev().take(2).collect();
-    let file: std::path::PathBuf = components.into_iter().rev().collect();
-    let built_for = extension.built_for.as_ref();
-    let built_for = built_for.map(|version| {
-        format!(
-            " ({} is built for {})",
-            show(&extension.package),
-            show(version)
-        )
-    });
+    let components = Vec::from_iter(&extension.path);
+    let file = PathBuf::from_iter(&components[components.len().saturating_sub(2)..]);
+    let built_for = match &extension.built_for {
+        Some(version) => {
+            let package = show(&extension.package);
+            format!(" ({package} is built for {})", show(version))
+        }
+        None => String::new(),
+    };
     let (lacks, framework) = (lacks(extension), show(&extension.framework));
     format!(
-        "{} needs {lacks}, which {framework} does not have{}",
-        show(&file),
-        built_for.unwrap_or_default()
+        "{} needs {lacks}, which {framework} does not have{built_for}",
+        show(&file)
     )
 }
 
 /// The command that installs the framework version that the package asks for, or else the advice to install a build of the
 /// package that fits.
 pub(super) fn remedy(extension: &Extension) -> String {
-    let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
-    let (package, framework) = (name(&extension.package), name(&extension.framework));
+    let (package, framework) = (
+        bare_name(&extension.package),
+        bare_name(&extension.framework),
+    );
     let installed = extension.framework.split([' ', '+']).nth(1);
     match extension
         .built_for
@@ -85,7 +81,7 @@ pub(super) fn remedy(extension: &Extension) -> String {
         Some(version) => pip_install(&format!("{framework}=={version}")),
         None => format!(
             "install the build of {} for {}",
-            show(&package),
+            show(package),
             show(&extension.framework)
         ),
     }
@@ -98,11 +94,9 @@ pub(super) fn pip_install(requirement: &str) -> String {
 /// `14 symbols and libtorch_cuda_cpp.so`
 fn lacks(extension: &Extension) -> String {
     let count = extension.lacks_symbols.len();
-    let symbols = (count > 0).then(|| counted(count, "symbol"));
-    shown(
-        symbols
-            .into_iter()
-            .chain(extension.lacks_libraries.iter().cloned())
-            .collect::<Vec<_>>(),
-    )
+    let mut lacks = extension.lacks_libraries.clone();
+    if count > 0 {
+        lacks.insert(0, counted(count, "symbol"));
+    }
+    shown(lacks)
 }

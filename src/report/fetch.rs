@@ -166,26 +166,27 @@ pub fn stored(entries: &[StoredWheel], store: &Path, now: i64, style: Style) -> 
     if entries.is_empty() {
         return format!("no fetched wheels in {}\n", show(store));
     }
-    let row = |entry: &StoredWheel| {
-        vec![
-            format!(
-                "{} {}",
-                show(&entry.about.distribution),
-                show(&entry.about.version)
-            ),
+    let total: u64 = entries.iter().map(|entry| entry.size).sum();
+    let mut rows = Vec::new();
+    for entry in entries {
+        rows.push(vec![
+            stored_title(entry),
             size(entry.size),
             format!("fetched {}", ago(now - entry.about.fetched)),
             format!("last use {}", ago(now - entry.last_use)),
-        ]
-    };
-    let total: u64 = entries.iter().map(|entry| entry.size).sum();
-    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+        ]);
+    }
     format!(
         "{} in {}\n{}",
         size(total),
         show(store),
         style.columns("  ", &rows)
     )
+}
+
+fn stored_title(entry: &StoredWheel) -> String {
+    let about = &entry.about;
+    format!("{} {}", show(&about.distribution), show(&about.version))
 }
 
 fn ago(seconds: i64) -> String {
@@ -197,23 +198,18 @@ fn ago(seconds: i64) -> String {
 }
 
 pub fn pruned(entries: &[&StoredWheel], only_shows: bool) -> String {
-    let freed: u64 = entries.iter().map(|entry| entry.size).sum();
+    if entries.is_empty() {
+        return "nothing to remove\n".to_owned();
+    }
     let verb = if only_shows {
         "would remove"
     } else {
         "removed"
     };
-    let names = entries.iter().map(|entry| {
-        format!(
-            "{verb} {} {}\n",
-            show(&entry.about.distribution),
-            show(&entry.about.version)
-        )
-    });
-    let names: String = names.collect();
-    if entries.is_empty() {
-        "nothing to remove\n".to_owned()
-    } else {
-        format!("{names}{} in all\n", size(freed))
+    let mut text = String::new();
+    for entry in entries {
+        text.push_str(&format!("{verb} {}\n", stored_title(entry)));
     }
+    let freed: u64 = entries.iter().map(|entry| entry.size).sum();
+    format!("{text}{} in all\n", size(freed))
 }

@@ -4,19 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::Serialize;
-use serde_json::{Value, json};
-
 use super::Style;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
 use super::style::SSH;
 use super::words::{counted, version, word};
-use crate::catalog::{Family, catalog, display_name};
+use crate::catalog::display_name;
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
 use crate::fleet::{
-    self, Answers, EqualMachines, ExaminedProgram, Fact, FactKind, Unread, host_list, is_kept,
+    self, Answers, Difference, EqualMachines, ExaminedProgram, Fact, FactKind, Unread, differences,
+    host_list, is_kept,
 };
 use crate::inventory::Inventory;
 use crate::storage;
@@ -42,40 +40,40 @@ pub struct ExaminedGroup {
 /// The largest group first.
 pub struct FleetReport {
     groups: Vec<ExaminedGroup>,
-    unread: Vec<Unread>,
+    pub(super) unread: Vec<Unread>,
     /// The command lines of all groups, in the order in which they were given.
     programs: Vec<String>,
     image: Option<PathBuf>,
 }
 
 impl ExaminedGroup {
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.group
             .machines
             .iter()
             .map(|machine| machine.name.as_str())
     }
 
-    fn program(&self, command: &str) -> Option<&ExaminedProgram> {
+    pub(super) fn program(&self, command: &str) -> Option<&ExaminedProgram> {
         Some(&self.answers.program(command)?.program)
     }
 
     /// Why GPU programs, or this one, cannot work there.
-    fn trouble(&self, command: Option<&str>) -> Option<String> {
+    pub(super) fn trouble(&self, command: Option<&str>) -> Option<String> {
         if let Some(why) = &self.answers.stops {
             return Some(why.clone());
         }
-        let program = self.program(command?);
-        let why = |program: &ExaminedProgram| {
-            let last = program.faults.last().cloned();
-            last.unwrap_or_else(|| "would not be started".to_owned())
+        let Some(program) = self.program(command?) else {
+            return Some("its description was not written for this program".to_owned());
         };
-        match program {
-            None => Some("its description was not written for this program".to_owned()),
-            Some(program) if program.is_missing => Some("the program is not there".to_owned()),
-            Some(program) if program.is_refused => Some(why(program)),
-            Some(program) => program.fails.clone(),
+        if program.is_missing {
+            return Some("the program is not there".to_owned());
         }
+        if program.is_refused {
+            let last = program.faults.last().cloned();
+            return Some(last.unwrap_or_else(|| "would not be started".to_owned()));
+        }
+        program.fails.clone()
     }
 
     fn cell(&self, command: &str) -> String {
@@ -111,9 +109,9 @@ impl FleetReport {
         mut programs: Vec<String>,
         image: Option<PathBuf>,
     ) -> FleetReport {
-        for one in groups.iter().flat_map(|group| &group.answers.programs) {
-            if !programs.contains(&one.program.command) {
-                programs.push(one.program.command.clone());
+        for answer in groups.iter().flat_map(|group| &group.answers.programs) {
+            if !programs.contains(&answer.program.command) {
+                programs.push(answer.program.command.clone());
             }
         }
         FleetReport {
@@ -131,8 +129,13 @@ impl FleetReport {
 
     /// The groups on which not all programs work, each with the reason.
     pub fn troubles(&self) -> Vec<(String, String)> {
-        let of = |group| Some((host_list(ExaminedGroup::names(group)), self.trouble(group)?));
-        self.groups.iter().filter_map(of).collect()
+        let mut troubles = Vec::new();
+        for group in &self.groups {
+            if let Some(why) = self.trouble(group) {
+                troubles.push((host_list(group.names()), why));
+            }
+        }
+        troubles
     }
 
     pub fn groups(&self) -> &[ExaminedGroup] {
@@ -140,30 +143,29 @@ impl FleetReport {
     }
 
     fn trouble(&self, group: &ExaminedGroup) -> Option<String> {
-        let of_programs = || {
+        group.trouble(None).or_else(|| {
             self.programs
                 .iter()
                 .find_map(|command| group.trouble(Some(command)))
-        };
-        group.trouble(None).or_else(of_programs)
+        })
     }
 
-    fn works(&self, group: &ExaminedGroup) -> bool {
+    pub(super) fn works(&self, group: &ExaminedGroup) -> bool {
         self.trouble(group).is_none()
     }
 
     /// The machines on which all programs work, or the others.
     pub fn names(&self, is_good: bool) -> impl Iterator<Item = &str> {
-        let unread = self
-            .unread
-            .iter()
-            .filter(move |one| !is_good && one.names_machine());
-        let unread = unread.filter_map(|one| one.path.file_stem()?.to_str());
-        let groups = self
-            .groups
-            .iter()
-            .filter(move |group| self.works(group) == is_good);
-        groups.flat_map(ExaminedGroup::names).chain(unread)
+        let groups = self.groups.iter();
+        let unread = self.unread.iter();
+        groups
+            .filter(move |group| self.works(group) == is_good)
+            .flat_map(ExaminedGroup::names)
+            .chain(
+                unread
+                    .filter(move |one| !is_good && one.names_machine())
+                    .filter_map(|one| one.path.file_stem()?.to_str()),
+            )
     }
 
     pub fn is_good(&self) -> bool {
@@ -174,7 +176,7 @@ impl FleetReport {
         !self.unread.is_empty() || self.groups.is_empty()
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.groups
             .iter()
             .map(|group| group.group.machines.len())
@@ -189,7 +191,7 @@ impl FleetReport {
             [only] => format!("`{}` works", show(only)),
             programs => format!("all {} programs work", programs.len()),
         };
-        let good = match good {
+        let how_many = match good {
             _ if all == 0 => return "no description of a machine was read".to_owned(),
             0 if all > 1 => "none".to_owned(),
             _ if good == all && all > 1 => "all".to_owned(),
@@ -199,11 +201,14 @@ impl FleetReport {
             0 => String::new(),
             unread => format!("; not read: {}", counted(unread, "description")),
         };
-        format!("{what} on {good} of {}{unread}", counted(all, "machine"))
+        format!(
+            "{what} on {how_many} of {}{unread}",
+            counted(all, "machine")
+        )
     }
 
     /// The differences of a group from the largest one.
-    fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
+    pub(super) fn differences(&self, group: &ExaminedGroup) -> Vec<Difference> {
         let usual = &self.groups[0];
         differences([&group.answers, &usual.answers])
     }
@@ -217,53 +222,39 @@ impl FleetReport {
         self.groups.len() <= largest + 1
     }
 
+    /// A line for each difference of a group from the largest one.
     fn drift(&self, group: &ExaminedGroup) -> Vec<String> {
-        let usual = &self.groups[0].group.machines;
-        let of = match usual.as_slice() {
+        let usual = &self.groups[0];
+        let usual_has = match usual.group.machines.as_slice() {
             [only] => format!("{} has", only.name),
-            usual => format!("{} of {} have", usual.len(), self.count()),
-        };
-        let differences = self.differences(group);
-        let line = |one: &Difference| match (&one.values, one.is_finding) {
-            ([Some(own), _], true) => own.clone(),
-            ([None, _], true) => {
-                format!(
-                    "without what {of}: {}",
-                    one.values[1].as_deref().unwrap_or_default()
-                )
-            }
-            (values, false) => {
-                let [own, usual] = values
-                    .each_ref()
-                    .map(|value| value.as_deref().map_or("none".to_owned(), short));
-                format!("{} {own}, where {of} {usual}", one.name)
-            }
+            machines => format!("{} of {} have", machines.len(), self.count()),
         };
         let shown = if self.groups.len() == 2 {
             SHOWN_OF_TWO
         } else {
             SHOWN
         };
-        let mut lines: Vec<String> = differences.iter().take(shown).map(line).collect();
-        if let Some(more) = differences
-            .len()
-            .checked_sub(shown)
-            .filter(|more| *more > 0)
-        {
-            lines.push(format!(
-                "{}: `--json` shows all",
-                counted(more, "more difference")
-            ));
+        let mut lines = Vec::new();
+        let differences = self.differences(group);
+        for difference in differences.iter().take(shown) {
+            lines.push(difference_line(difference, &usual_has));
+        }
+        if differences.len() > shown {
+            let more = counted(differences.len() - shown, "more difference");
+            lines.push(format!("{more}: `--json` shows all"));
         }
         if lines.is_empty() {
-            let (own, usual) = (&group.answers.builds, &self.groups[0].answers.builds);
-            let others = own
-                .iter()
-                .filter(|(family, builds)| usual.get(*family) != Some(builds));
-            let others: Vec<String> = others.map(|(family, _)| show(family)).collect();
-            let builds = format!("other builds of {} than {of}", list(&others));
-            let files = || "no difference for GPU programs".to_owned();
-            lines.push(if others.is_empty() { files() } else { builds });
+            let mut others = Vec::new();
+            for (family, builds) in &group.answers.builds {
+                if usual.answers.builds.get(family) != Some(builds) {
+                    others.push(show(family));
+                }
+            }
+            lines.push(if others.is_empty() {
+                "no difference for GPU programs".to_owned()
+            } else {
+                format!("other builds of {} than {usual_has}", list(&others))
+            });
         }
         lines
     }
@@ -305,10 +296,11 @@ pub fn no_common_lock(none: &NoCommonLock, program: &str) -> String {
             )
         }
     };
-    let lines = on
-        .iter()
-        .map(|(hosts, word)| format!("\n  {hosts}: {word}"));
-    format!("{about}{}", lines.collect::<String>())
+    let mut text = about;
+    for (hosts, word) in on {
+        text.push_str(&format!("\n  {hosts}: {word}"));
+    }
+    text
 }
 
 /// A lock was made of descriptions alone.
@@ -342,18 +334,14 @@ pub fn unread_descriptions(fleet: &FleetReport) -> impl Iterator<Item = String> 
 
 pub fn fleet(fleet: &FleetReport, style: Style) -> String {
     let verdict = fleet.verdict();
-    let verdict = if fleet.is_good() && !fleet.has_unread() {
+    let mut text = if fleet.is_good() && !fleet.has_unread() {
         style.good(&verdict)
     } else {
         style.warning(&verdict)
     };
-    let (head, rows) = fleet.table();
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.iter().map(|title| style.strong(title)).collect())
-            .chain(rows)
-            .collect();
-    let mut text = format!("{verdict}\n");
+    text.push('\n');
     if !fleet.groups.is_empty() {
+        let rows = fleet.table(style);
         text.push_str(&format!("\n{}", style.columns("", &rows)));
     }
     let drift = fleet.all_drift();
@@ -364,71 +352,69 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
             style.columns("  ", &drift)
         ));
     }
-    let unread: Vec<String> = unread_descriptions(fleet).collect();
-    if !unread.is_empty() {
+    if !fleet.unread.is_empty() {
         text.push_str(&format!("\n{}\n", style.strong("not read")));
-        for line in &unread {
+        for line in unread_descriptions(fleet) {
             text.push_str(&format!("  {line}\n"));
         }
     }
-    text + &fleet
-        .next()
-        .map(|next| style.next(&next))
-        .unwrap_or_default()
+    match fleet.next() {
+        Some(next) => text + &style.next(&next),
+        None => text,
+    }
 }
 
 impl FleetReport {
-    /// A row for each group, below its titles.
-    fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        let mut head: Vec<String> = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"]
+    /// A row for each group, below the titles.
+    fn table(&self, style: Style) -> Vec<Vec<String>> {
+        let mut titles = ["MACHINES", "N", "DRIVER", "GPU", "GLIBC"]
             .map(str::to_owned)
             .to_vec();
-        head.extend(self.programs.iter().map(show));
-        let row = |group: &ExaminedGroup| {
+        titles.extend(self.programs.iter().map(show));
+        if self.programs.is_empty() {
+            titles.push("GPU PROGRAMS".to_owned());
+        }
+        let mut rows = vec![titles.iter().map(|title| style.strong(title)).collect()];
+        for group in &self.groups {
             let mut row = vec![
                 host_list(group.names()),
                 group.group.machines.len().to_string(),
             ];
             row.extend(group.answers.machine.clone());
             row.extend(self.programs.iter().map(|command| group.cell(command)));
-            row
-        };
-        let mut rows: Vec<Vec<String>> = self.groups.iter().map(row).collect();
-        if self.programs.is_empty() {
-            head.push("GPU PROGRAMS".to_owned());
-            for (row, group) in rows.iter_mut().zip(&self.groups) {
-                row.push(
-                    group
-                        .trouble(None)
-                        .map_or_else(|| "can work".to_owned(), |why| format!("no: {why}")),
-                );
+            if self.programs.is_empty() {
+                row.push(match group.trouble(None) {
+                    None => "can work".to_owned(),
+                    Some(why) => format!("no: {why}"),
+                });
             }
+            rows.push(row);
         }
-        (head, rows)
+        rows
     }
 
     /// The differences of all groups from the largest one, each with its machines.
     fn all_drift(&self) -> Vec<Vec<String>> {
-        if let ([a, b, ..], false) = (self.groups.as_slice(), self.has_usual()) {
-            let file = |group: &ExaminedGroup| argument(group.group.machines[0].path.as_os_str());
+        if !self.has_usual() {
+            let first_two = self.groups.iter().take(2);
+            let files = first_two.map(|group| argument(group.group.machines[0].path.as_os_str()));
             let how = match self.image {
                 Some(_) => "`--json` shows how they differ".to_owned(),
                 None => format!(
-                    "`cudarun fleet {} {}` shows how two differ",
-                    file(a),
-                    file(b)
+                    "`cudarun fleet {}` shows how two differ",
+                    Vec::from_iter(files).join(" ")
                 ),
             };
             return vec![vec![format!("{} kinds", self.groups.len()), how]];
         }
-        let of = |group: &ExaminedGroup| {
+        let mut rows = Vec::new();
+        for group in self.groups.iter().skip(1) {
             let names = host_list(group.names());
-            self.drift(group)
-                .into_iter()
-                .map(move |line| vec![names.clone(), line])
-                .collect::<Vec<_>>()
-        };
-        self.groups.iter().skip(1).flat_map(of).collect()
+            for line in self.drift(group) {
+                rows.push(vec![names.clone(), line]);
+            }
+        }
+        rows
     }
 
     /// The command that explains the first refusal.
@@ -437,24 +423,20 @@ impl FleetReport {
             return Some("cudarun doctor --save-in DIR, on each machine".to_owned());
         }
         let refused = self.groups.iter().find(|group| !self.works(group))?;
-        let machine = &refused.group.machines[0];
-        let is_bad = |command: &&String| refused.trouble(Some(command)).is_some();
-        let command = self
-            .programs
-            .iter()
-            .find(is_bad)
-            .filter(|_| refused.trouble(None).is_none());
-        if let Some(command) = command.filter(|command| refused.program(command).is_none()) {
+        if refused.trouble(None).is_some() {
+            return Some(typed(&refused.cudarun, "doctor"));
+        }
+        let mut programs = self.programs.iter();
+        let command = programs.find(|command| refused.trouble(Some(command)).is_some())?;
+        if refused.program(command).is_none() {
             // A shell expands no `~` between quotes.
             let line = argument(command.as_ref()).replace(fleet::HOME, r#"'"$HOME"'"#);
             return Some(format!(
                 "cudarun doctor --save-in DIR --for {line}, on {}",
-                machine.name
+                refused.group.machines[0].name
             ));
         }
-        let words = command
-            .and_then(|command| shlex::split(command))
-            .unwrap_or_default();
+        let words = shlex::split(command).unwrap_or_default();
         let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         let verb = match words.as_slice() {
             [] => "doctor".to_owned(),
@@ -462,91 +444,65 @@ impl FleetReport {
         };
         Some(typed(&refused.cudarun, &verb))
     }
+}
 
-    pub(super) fn json(&self) -> Value {
-        let program = |group: &ExaminedGroup, command: &String| {
-            let found = group.program(command);
-            json!({
-                "command": command,
-                "works": group.trouble(Some(command)).is_none(),
-                "why_not": group.trouble(Some(command)),
-                "uses": found.map(|one| &one.uses),
-                "mode": found.map(|one| &one.mode),
-            })
-        };
-        let group = |group: &ExaminedGroup| {
-            let [driver, gpus, glibc] = &group.answers.machine;
-            json!({
-                "machines": group.names().collect::<Vec<_>>(),
-                "hosts": host_list(group.names()),
-                "driver": driver,
-                "gpus": gpus,
-                "glibc": glibc,
-                "works": self.works(group),
-                "why_not": group.trouble(None),
-                "programs": self.programs.iter().map(|command| program(group, command)).collect::<Vec<_>>(),
-                "differences": self.differences(group),
-            })
-        };
-        let unread = |one: &Unread| json!({ "path": show(&one.path), "why": one.why.to_string() });
-        json!({
-            "machines": self.count(),
-            "good": host_list(self.names(true)),
-            "bad": host_list(self.names(false)),
-            "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
-            "unread": self.unread.iter().map(unread).collect::<Vec<_>>(),
-        })
+/// A difference from the largest group; `usual_has` is its subject: `3 of 4 have`.
+fn difference_line(difference: &Difference, usual_has: &str) -> String {
+    let [own, usual] = difference.values.each_ref().map(Option::as_deref);
+    match own {
+        Some(own) if difference.is_finding => own.to_owned(),
+        None if difference.is_finding => {
+            format!("without what {usual_has}: {}", usual.unwrap_or_default())
+        }
+        _ => {
+            let [own, usual] = [own, usual].map(|value| value.map_or("none".to_owned(), short));
+            format!("{} {own}, where {usual_has} {usual}", difference.name)
+        }
     }
 }
 
 /// What machines are compared by, without the programs.
-pub fn answers(env: &Environment, examination: &Examination, inventory: &Inventory) -> Answers {
+pub fn answers(
+    environment: &Environment,
+    examination: &Examination,
+    inventory: &Inventory,
+) -> Answers {
     let driver = inventory.driver.as_ref();
     let machine = [
         driver.map_or("none".to_owned(), |driver| driver.version.to_string()),
         gpus(examination, inventory),
         version(inventory.glibc.as_ref()),
     ];
-    let fact = |kind, name: &str, value| Fact {
-        kind,
-        name: name.to_owned(),
-        value,
-    };
-    let of_machine = ["driver", "GPUs", "glibc"].into_iter().zip(&machine);
-    let of_machine = of_machine.map(|(name, value)| fact(FactKind::Machine, name, value.clone()));
+    let mut facts = Vec::new();
+    for (name, value) in ["driver", "GPUs", "glibc"].into_iter().zip(&machine) {
+        facts.push(Fact::new(FactKind::Machine, name, value.clone()));
+    }
     let mut versions: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let mut builds: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
     for one in &inventory.installations {
-        let family = display_name(&one.family);
         if one.family != "driver" {
             let text = format!("{} ({})", version(one.version.as_ref()), one.origin.word());
+            let family = display_name(&one.family);
             versions.entry(family).or_default().insert(text);
         }
-        let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
-        builds
-            .entry(family)
-            .or_default()
-            .extend(ids.map(str::as_bytes));
     }
-    let libraries = versions.into_iter().map(|(name, versions)| {
-        let versions: Vec<String> = versions.into_iter().collect();
-        fact(FactKind::Library, name, versions.join(", "))
-    });
-    let variables = env.iter().filter_map(|(name, value)| {
-        let (name, value) = (name.to_str()?, value.to_str()?);
-        is_kept(name, value).then(|| fact(FactKind::Variable, name, show(value)))
-    });
-    // Each machine has its own cache.
-    let counts = examination.findings.iter().filter(|finding| {
-        finding.severity != Severity::Note && finding.section() != Section::Cache
-    });
-    let findings =
-        counts.map(|finding| fact(FactKind::Finding, &word(&finding.fault), sentence(finding)));
-    let mut facts: Vec<Fact> = of_machine
-        .chain(libraries)
-        .chain(variables)
-        .chain(findings)
-        .collect();
+    for (name, versions) in versions {
+        let versions = Vec::from_iter(versions).join(", ");
+        facts.push(Fact::new(FactKind::Library, name, versions));
+    }
+    for (name, value) in environment.iter() {
+        if let (Some(name), Some(value)) = (name.to_str(), value.to_str())
+            && is_kept(name, value)
+        {
+            facts.push(Fact::new(FactKind::Variable, name, show(value)));
+        }
+    }
+    for finding in &examination.findings {
+        // Each machine has its own cache.
+        if finding.severity != Severity::Note && finding.section() != Section::Cache {
+            let fault = word(&finding.fault);
+            facts.push(Fact::new(FactKind::Finding, &fault, sentence(finding)));
+        }
+    }
     facts.sort();
     Answers {
         machine,
@@ -554,55 +510,21 @@ pub fn answers(env: &Environment, examination: &Examination, inventory: &Invento
         stops: examination.stops(Stops::Programs).next().map(sentence),
         programs: Vec::new(),
         libraries: Vec::new(),
-        builds: builds
-            .into_iter()
-            .map(|(family, ids)| (family.to_owned(), storage::digest(ids)))
-            .collect(),
+        builds: builds(inventory),
         capabilities: inventory.capabilities().collect(),
     }
 }
 
-/// A fact in which two sides differ.
-#[derive(Serialize)]
-struct Difference {
-    pub name: String,
-    /// In the order of the sides, what the other one has not.
-    pub values: [Option<String>; 2],
-    pub is_finding: bool,
-}
-
-/// All in which two sides differ but programs. The libraries that decide most come before others, because a page shows only
-/// the first differences.
-fn differences(sides: [&Answers; 2]) -> Vec<Difference> {
-    let facts = sides.map(|side| {
-        let mut facts: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
-        for fact in &side.facts {
-            let values = facts.entry((fact.kind, &fact.name)).or_default();
-            values.insert(&fact.value);
-        }
-        facts
-    });
-    let mut keys: Vec<_> = facts.iter().flat_map(BTreeMap::keys).collect();
-    keys.sort_by_key(|(kind, name)| (kind, place(*kind, name), name));
-    keys.dedup();
-    let difference = |key: &(FactKind, &String)| {
-        let [own, other] = facts
-            .each_ref()
-            .map(|facts| facts.get(key).cloned().unwrap_or_default());
-        let values = [&own - &other, &other - &own];
-        let joined = |all: BTreeSet<&str>| Vec::from_iter(all).join("; ");
-        Difference {
-            name: key.1.clone(),
-            values: values.map(|all| (!all.is_empty()).then(|| joined(all))),
-            is_finding: key.0 == FactKind::Finding,
-        }
-    };
-    let all = keys.into_iter().map(difference);
-    all.filter(|one| one.values != [None, None]).collect()
-}
-
-/// The place of a library among all, in the order in which they are decided; that of other facts is one.
-fn place(kind: FactKind, name: &str) -> Option<usize> {
-    let is_it = |one: &Family| kind == FactKind::Library && display_name(&one.name) == name;
-    catalog().families.iter().position(is_it)
+/// By family, a digest of the build-ids of all its files.
+fn builds(inventory: &Inventory) -> BTreeMap<String, String> {
+    let mut builds: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
+    for one in &inventory.installations {
+        let ids = one.files.iter().filter_map(|file| file.build_id.as_deref());
+        let of_family = builds.entry(display_name(&one.family)).or_default();
+        of_family.extend(ids.map(str::as_bytes));
+    }
+    let digests = builds.into_iter();
+    digests
+        .map(|(family, ids)| (family.to_owned(), storage::digest(ids)))
+        .collect()
 }

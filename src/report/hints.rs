@@ -26,14 +26,16 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::PipUninstall { pip, packages } => format!("{} uninstall {}", call(pip), arguments(packages)),
         Hint::Apt { packages } => format!("apt install {}", arguments(packages)),
         Hint::Install { libraries } => {
-            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
             let its = if libraries.len() > 1 { "their directories" } else { "its directory" };
-            format!("install {}, and add {its} to LD_LIBRARY_PATH", list(&libraries))
+            let libraries = list(libraries.iter().map(wanted));
+            format!("install {libraries}, and add {its} to LD_LIBRARY_PATH")
         }
         Hint::Replace { libraries, directory } => {
-            let libraries: Vec<String> = libraries.iter().map(wanted).collect();
             let place = show(directory);
-            format!("install {} in {place}: no library path can select another one", list(&libraries))
+            format!(
+                "install {} in {place}: no library path can select another one",
+                list(libraries.iter().map(wanted))
+            )
         }
         Hint::MakePrivate { paths } => {
             let paths: Vec<String> = paths.iter().map(|path| argument(path.as_os_str())).collect();
@@ -47,7 +49,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
-            format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
+            format!("set CUDA_VISIBLE_DEVICES={}", Vec::from_iter(uuids.iter().map(show)).join(","))
         }
         Hint::UpdateDriver { floor, has_driver: true } => {
             format!("update the NVIDIA driver to {floor} or newer: no library path can help")
@@ -65,26 +67,19 @@ pub(super) fn hint(hint: &Hint) -> String {
 }
 
 /// A setting to change, and its place.
-fn change(families: &BTreeSet<String>, by: &Asker) -> String {
-    if by.name == "--pin" {
-        let pins: Vec<String> = families
-            .iter()
-            .map(|family| format!("--pin {family}"))
-            .collect();
-        return format!("remove {}, or pin an installation that fits", list(&pins));
+fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
+    if asker.name == "--pin" {
+        let pins = families.iter().map(|family| format!("--pin {family}"));
+        return format!("remove {}, or pin an installation that fits", list(pins));
     }
-    if by.name.starts_with(LOCK) {
+    if asker.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let of = if families.is_empty() {
-        String::new()
-    } else {
-        format!(" of {}", display_names(families))
-    };
-    format!(
-        "change {}{of}: `cudarun list` shows the installations",
-        by.place()
-    )
+    let mut what = asker.place();
+    if !families.is_empty() {
+        what.push_str(&format!(" of {}", display_names(families)));
+    }
+    format!("change {what}: `cudarun list` shows the installations")
 }
 
 /// The `pip` on the PATH may belong to another Python.
@@ -99,38 +94,37 @@ fn call(pip: &Pip) -> String {
 
 /// Commands that begin with a bare `pip`, for one Python.
 pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
-    let one = |command: &str| match command.strip_prefix("pip ") {
-        Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
-        _ => command.to_owned(),
-    };
-    commands.split("; ").map(one).collect::<Vec<_>>().join("; ")
+    let commands = commands
+        .split("; ")
+        .map(|command| match command.strip_prefix("pip ") {
+            Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
+            _ => command.to_owned(),
+        });
+    Vec::from_iter(commands).join("; ")
 }
 
 /// `cuDNN 8 for CUDA 12`
 fn wanted(library: &Wanted) -> String {
-    let major = library
-        .major
-        .map(|major| format!(" {major}"))
-        .unwrap_or_default();
-    let cuda = library
-        .cuda
-        .map(|cuda| format!(" for CUDA {cuda}"))
-        .unwrap_or_default();
-    let at_least = library
-        .at_least
-        .map(|version| format!(" {version} or newer"))
-        .unwrap_or_default();
-    format!("{}{major}{at_least}{cuda}", display_name(&library.family))
+    let mut text = display_name(&library.family).to_owned();
+    if let Some(major) = library.major {
+        text.push_str(&format!(" {major}"));
+    }
+    if let Some(version) = library.at_least {
+        text.push_str(&format!(" {version} or newer"));
+    }
+    if let Some(cuda) = library.cuda {
+        text.push_str(&format!(" for CUDA {cuda}"));
+    }
+    text
 }
 
 /// A name from disk as a word of a command line.
 pub(super) fn argument(name: &OsStr) -> String {
     let shown = show(name);
-    let is_plain = |c: char| {
-        c.is_ascii_alphanumeric()
-            || matches!(c, '/' | '.' | '-' | '_' | '+' | '@' | '%' | ',' | ':' | '=')
-    };
-    if !shown.is_empty() && shown.chars().all(is_plain) {
+    let is_plain = shown
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "/.-_+@%,:=".contains(c));
+    if !shown.is_empty() && is_plain {
         shown
     } else {
         quoted_to_show(name)
@@ -139,19 +133,11 @@ pub(super) fn argument(name: &OsStr) -> String {
 
 /// A command as a shell reads it.
 pub fn shell_words(words: &[OsString]) -> String {
-    words
-        .iter()
-        .map(|word| argument(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    Vec::from_iter(words.iter().map(|word| argument(word))).join(" ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {
-    names
-        .iter()
-        .map(|name| argument(OsStr::new(name)))
-        .collect::<Vec<_>>()
-        .join(" ")
+    Vec::from_iter(names.iter().map(|name| argument(name.as_ref()))).join(" ")
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.
@@ -188,18 +174,15 @@ pub fn first_contact(style: Style) -> String {
 }
 
 /// The verbs that have an option which another verb lacks; if it is one, also its command.
-pub fn option_of(option: &str, of: &[String]) -> String {
-    if of.is_empty() {
-        String::new()
-    } else {
-        let option = show(option);
-        let example = match of {
-            [only] if only == "run" => format!(": `cudarun {option} …`"),
-            [only] => format!(": `cudarun {only} {option} …`"),
-            _ => String::new(),
-        };
-        format!("\n`{option}` belongs to {}{example}\n", list(of))
-    }
+pub fn option_of(option: &str, verbs: &[String]) -> String {
+    let option = show(option);
+    let example = match verbs {
+        [] => return String::new(),
+        [only] if only == "run" => format!(": `cudarun {option} …`"),
+        [only] => format!(": `cudarun {only} {option} …`"),
+        _ => String::new(),
+    };
+    format!("\n`{option}` belongs to {}{example}\n", list(verbs))
 }
 
 /// A command line of cudarun, as a shell reads it.

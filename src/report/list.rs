@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::words;
-use crate::catalog::{catalog, display_name, wheels};
+use crate::catalog::{Family, catalog, wheels};
 use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
 use crate::text::{list, show, size};
 
@@ -17,34 +17,43 @@ pub fn listed(
     verbosity: u8,
     style: Style,
 ) -> String {
-    let is_listed = |one: &&Installation| {
-        let is_wanted = families.is_empty() || families.contains(&one.family);
-        is_wanted && (all || verbosity > 0 || !is_out_of_reach(one))
-    };
-    let listed: Vec<&Installation> = inventory.installations.iter().filter(is_listed).collect();
-    let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
-    let offered: Vec<&str> = families
-        .iter()
-        .map(String::as_str)
-        .filter(|family| wheels().iter().any(|wheel| wheel.family == *family))
-        .collect();
-    let next = match (listed.is_empty(), problems) {
-        (true, _) if !offered.is_empty() => {
-            let dry_run = if style.is_elsewhere() {
-                "--dry-run "
-            } else {
-                ""
-            };
-            format!("cudarun fetch {dry_run}{}", offered.join(" "))
+    let mut listed = Vec::new();
+    let mut left_out = Vec::new();
+    for installation in &inventory.installations {
+        if !families.is_empty() && !families.contains(&installation.family) {
+            continue;
         }
-        (false, 0) => "cudarun explain PROGRAM".to_owned(),
-        _ => "cudarun doctor".to_owned(),
-    };
-    let next = style.next(&next);
-    let table = table(inventory, families, all, verbosity, style);
-    if listed.is_empty() {
-        return table + &next;
+        if all || verbosity > 0 || !is_out_of_reach(installation) {
+            listed.push(installation);
+        } else {
+            left_out.push(installation);
+        }
     }
+    let mut table = String::new();
+    if families.is_empty() || families.iter().any(|family| family == "driver") {
+        table.push_str(&machine(inventory, style));
+    }
+    table.push_str(&self::table(&listed, all, verbosity, style));
+    if listed.is_empty() && left_out.is_empty() {
+        table.push_str(&if families.is_empty() {
+            "no NVIDIA library is installed\n".to_owned()
+        } else {
+            format!("{} is not installed\n", list(families.iter().map(show)))
+        });
+    }
+    table.push_str(&footnotes(&listed, left_out.len(), style));
+    table.push_str(&passed_over(inventory, verbosity, style));
+    let table = table.trim_start_matches('\n');
+    if listed.is_empty() {
+        let next = style.next(&fetch_or_doctor(families, style));
+        return format!("{table}{next}");
+    }
+    let problems: usize = listed.iter().map(|one| one.problems.len()).sum();
+    let next = style.next(if problems == 0 {
+        "cudarun explain PROGRAM"
+    } else {
+        "cudarun doctor"
+    });
     let count = words::counted(listed.len(), "installation");
     let verdict = match problems {
         0 => match mixed_by_path(inventory, &listed) {
@@ -60,94 +69,86 @@ pub fn listed(
     format!("{verdict}\n\n{table}{next}")
 }
 
-/// Returns an installation in `LD_LIBRARY_PATH` and another one of which the shim does not work over it: a program that finds that
+/// The command to type where nothing of these families is installed.
+fn fetch_or_doctor(families: &[String], style: Style) -> String {
+    let mut offered = families.to_vec();
+    offered.retain(|family| wheels().iter().any(|wheel| wheel.family == *family));
+    if offered.is_empty() {
+        return "cudarun doctor".to_owned();
+    }
+    let verb = if style.is_elsewhere() {
+        "fetch --dry-run"
+    } else {
+        "fetch"
+    };
+    format!("cudarun {verb} {}", offered.join(" "))
+}
+
+/// An installation in `LD_LIBRARY_PATH` and another one of which the shim does not work over it: a program that finds that
 /// shim by a search path of its own gets the parts of the first.
 fn mixed_by_path<'i>(
     inventory: &Inventory,
     listed: &[&'i Installation],
 ) -> Option<(&'i Installation, &'i Installation)> {
     let elements = inventory.search.library_path.len();
-    let is_first = |one: &&&Installation| one.position.is_some_and(|position| position < elements);
-    listed.iter().filter(is_first).find_map(|first| {
-        let family = catalog().family(&first.family)?;
-        let is_mixed = |other: &&&Installation| {
-            other.family == first.family
+    for first in listed {
+        let opens_any = catalog()
+            .family(&first.family)
+            .is_some_and(Family::opens_members_of_any_version);
+        if !opens_any || first.position.is_none_or(|position| position >= elements) {
+            continue;
+        }
+        for other in listed {
+            if other.family == first.family
                 && other.soname == first.soname
                 && other.version != first.version
                 && other.origin != Origin::Stub
                 && !first.works_under_shim_of(other)
-        };
-        let mut others = listed.iter().filter(is_mixed);
-        let other = others.find(|_| family.opens_members_of_any_version())?;
-        Some((*first, *other))
-    })
+            {
+                return Some((*first, *other));
+            }
+        }
+    }
+    None
 }
 
 /// One line for each installation: family, version, CUDA, origin, directory, problems. A mark shows the ones that the
 /// loader finds by default.
-fn table(
-    inventory: &Inventory,
-    families: &[String],
-    all: bool,
-    verbosity: u8,
-    style: Style,
-) -> String {
-    let mut text = String::new();
-    let wanted = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
-    if wanted("driver") {
-        text.push_str(&machine(inventory, style));
-    }
-    let installations = inventory
-        .installations
-        .iter()
-        .filter(|installation| wanted(&installation.family));
-    let (installations, left_out): (Vec<&Installation>, Vec<&Installation>) = installations
-        .partition(|installation| all || verbosity > 0 || !is_out_of_reach(installation));
+fn table(installations: &[&Installation], all: bool, verbosity: u8, style: Style) -> String {
     let mut rows = Vec::new();
-    for installation in &installations {
+    for installation in installations {
         rows.push(row(installation, style));
         if verbosity > 0 {
             rows.extend(details(installation, style));
         }
         if all {
-            rows.extend(
-                installation
-                    .files
-                    .iter()
-                    .flat_map(|member| file(member, verbosity, style)),
-            );
+            for member in &installation.files {
+                rows.extend(file(member, verbosity, style));
+            }
         }
     }
     if !rows.is_empty() {
         let titles = ["  FAMILY", "VERSION", "CUDA", "ORIGIN", "DIRECTORY"];
-        rows.insert(0, titles.iter().map(|title| style.strong(title)).collect());
-        text.push_str(&style.columns("", &rows));
-    } else if !left_out.is_empty() {
-        // The line below counts them.
-    } else if families.is_empty() {
-        text.push_str("no NVIDIA library is installed\n");
-    } else {
-        text.push_str(&format!(
-            "{} is not installed\n",
-            list(families.iter().map(show).collect::<Vec<_>>())
-        ));
+        rows.insert(0, titles.map(|title| style.strong(title)).to_vec());
     }
-    if installations
-        .iter()
-        .any(|installation| installation.loader_gives)
-    {
+    style.columns("", &rows)
+}
+
+/// The mark of the table, and the stubs that it leaves out.
+fn footnotes(installations: &[&Installation], stubs: usize, style: Style) -> String {
+    let mut text = String::new();
+    if installations.iter().any(|one| one.loader_gives) {
         let mark = "* the loader finds this one for a program without a search path of its own\n";
         text.push_str(&format!("\n{}", style.dim(mark)));
     }
-    if !left_out.is_empty() {
-        let count = left_out.len();
-        let stubs = words::counted(count, "stub");
-        let line =
-            format!("{stubs} for linking, on no search path: `cudarun list --all` shows them\n");
+    if stubs > 0 {
+        let line = format!(
+            "{} for linking, on no search path: `cudarun list --all` shows them\n",
+            words::counted(stubs, "stub")
+        );
         text.push_str(&format!("\n{}", style.dim(&line)));
     }
-    text.push_str(&passed_over(inventory, verbosity, style));
-    text.trim_start_matches('\n').to_owned()
+    text
 }
 
 /// Every toolkit has stubs for linking; they matter only on a search path.
@@ -196,11 +197,7 @@ pub(super) fn gpus(inventory: &Inventory, style: Style) -> impl Iterator<Item = 
 
 fn row(installation: &Installation, style: Style) -> Vec<String> {
     let mut row = vec![
-        format!(
-            "{} {}",
-            if installation.loader_gives { "*" } else { " " },
-            display_name(&installation.family)
-        ),
+        words::marked(installation),
         words::version(installation.version.as_ref()),
         installation
             .cuda
@@ -221,37 +218,37 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
 
 /// The details of an installation: its package, the evidence for its version, the GPUs that all of it has code for.
 fn details(installation: &Installation, style: Style) -> Vec<Vec<String>> {
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut say = |what: &str, text: &str| rows.push(detail(what, text, style));
+    let mut rows = Vec::new();
     if let Some(package) = &installation.package {
-        say("package", &show(package));
+        rows.push(detail("package", &show(package), style));
     }
-    for said in &installation.evidence {
-        say("evidence", &words::version_evidence(said));
+    for evidence in &installation.evidence {
+        let text = words::version_evidence(evidence);
+        rows.push(detail("evidence", &text, style));
     }
     for directory in &installation.also {
-        say("also in", &show(directory));
+        rows.push(detail("also in", &show(directory), style));
     }
     // The host's own driver has that note too, but it is not a forward-compatibility libcuda.
-    let compat = installation
-        .forward_compatibility
-        .as_ref()
-        .filter(|_| installation.origin == Origin::Compat);
-    if let Some(compat) = compat {
-        say("compat", &words::forward_compatibility(compat));
+    if let Some(compat) = &installation.forward_compatibility
+        && installation.origin == Origin::Compat
+    {
+        let text = words::forward_compatibility(compat);
+        rows.push(detail("compat", &text, style));
     }
     for (code, what) in [
         (Code::Sass, "machine code"),
         (Code::Ptx, "PTX, compiled at the first start"),
     ] {
-        let gpus = installation
-            .serves
-            .iter()
-            .filter(|(_, found)| **found == code)
-            .map(|(gpu, _)| gpu.to_string());
-        let gpus: Vec<String> = gpus.collect();
+        let mut gpus = Vec::new();
+        for (gpu, best) in &installation.serves {
+            if *best == code {
+                gpus.push(gpu.to_string());
+            }
+        }
         if !gpus.is_empty() {
-            say("gpus", &format!("{}  {what}", gpus.join(" ")));
+            let text = format!("{}  {what}", gpus.join(" "));
+            rows.push(detail("gpus", &text, style));
         }
     }
     rows
@@ -264,29 +261,24 @@ fn file(member: &Member, verbosity: u8, style: Style) -> Vec<Vec<String>> {
         style,
     )];
     if verbosity > 0 {
-        let id = member.build_id.as_ref().map(|id| format!("build-id {id}"));
+        if let Some(id) = &member.build_id {
+            rows.push(detail("", &format!("build-id {id}"), style));
+        }
         let code: Vec<String> = member.made_for().iter().map(ToString::to_string).collect();
-        let code = (!code.is_empty()).then(|| format!("gpu code {}", code.join(" ")));
-        rows.extend(
-            [id, code]
-                .into_iter()
-                .flatten()
-                .map(|text| detail("", &text, style)),
-        );
+        if !code.is_empty() {
+            let text = format!("gpu code {}", code.join(" "));
+            rows.push(detail("", &text, style));
+        }
     }
     rows
 }
 
 /// A row below an installation's row, in the columns of the family and the directory.
 fn detail(what: &str, text: &str, style: Style) -> Vec<String> {
-    let empty = String::new;
-    vec![
-        style.dim(&format!("    {what}")),
-        empty(),
-        empty(),
-        empty(),
-        style.dim(text),
-    ]
+    let mut row = vec![String::new(); 5];
+    row[0] = style.dim(&format!("    {what}"));
+    row[4] = style.dim(text);
+    row
 }
 
 /// The skipped files.

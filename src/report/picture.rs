@@ -37,13 +37,13 @@ pub fn pictures(explanation: &Explanation<'_>) -> String {
         ..
     } = explanation;
     let mut without = Picture::of(before, inventory, program);
-    let with = decision.pinned.as_ref();
-    let with = with.map(|pinned| Picture::of(&pinned.after, inventory, program));
-    if let Some(with) = &with {
-        without.mark_others(with);
+    let mut with_cudarun = String::new();
+    if let Some(pinned) = &decision.pinned {
+        let with = Picture::of(&pinned.after, inventory, program);
+        without.mark_others(&with);
+        with_cudarun = with.svg("With cudarun");
     }
-    let with = with.map(|with| with.svg("With cudarun"));
-    without.svg("Without cudarun") + &with.unwrap_or_default()
+    without.svg("Without cudarun") + &with_cudarun
 }
 
 /// The libraries of each family, and where they come from.
@@ -95,19 +95,17 @@ impl Picture {
 
     /// The picture in words.
     fn sentence(&self) -> String {
-        let of = |one: &FamilyBox| {
-            let fault = one
-                .fault
-                .map(|fault| format!(": {fault}"))
-                .unwrap_or_default();
+        let sentences = self.0.iter().map(|one| {
+            let fault = one.fault.map(|fault| format!(": {fault}"));
             format!(
-                "{} {} from {}{fault}",
+                "{} {} from {}{}",
                 one.name,
                 one.versions.join(" and "),
-                list(&one.places)
+                list(&one.places),
+                fault.unwrap_or_default()
             )
-        };
-        self.0.iter().map(of).collect::<Vec<_>>().join("; ")
+        });
+        Vec::from_iter(sentences).join("; ")
     }
 
     fn svg(&self, title: &str) -> String {
@@ -123,7 +121,6 @@ impl Picture {
         let rows = self.0.len().max(places.len());
         let height = rows * ROW + 6;
         let (mut lines, mut boxes) = (String::new(), String::new());
-        let middle = |index: usize| index * ROW + 3 + BOX / 2;
         for (index, one) in self.0.iter().enumerate() {
             let class = if one.fault.is_some() { "bad" } else { "good" };
             for place in &one.places {
@@ -163,6 +160,11 @@ impl Picture {
     }
 }
 
+/// The height at which the box of this row has its middle.
+fn middle(row: usize) -> usize {
+    row * ROW + 3 + BOX / 2
+}
+
 fn labelled(class: &str, x: usize, middle: usize, width: usize, text: &str) -> String {
     let (y, line) = (middle - BOX / 2, middle + 5);
     format!(
@@ -176,12 +178,11 @@ fn labelled(class: &str, x: usize, middle: usize, width: usize, text: &str) -> S
 /// As many characters as a box has room for. The end of a path tells more than its beginning.
 fn cut(text: &str, fit: usize, keeps_end: bool) -> String {
     let count = text.chars().count();
-    match () {
-        () if count <= fit => text.to_owned(),
-        () if keeps_end => format!(
-            "…{}",
-            text.chars().skip(count - fit + 1).collect::<String>()
-        ),
-        () => format!("{}…", text.chars().take(fit - 1).collect::<String>()),
+    if count <= fit {
+        text.to_owned()
+    } else if keeps_end {
+        format!("…{}", String::from_iter(text.chars().skip(count - fit + 1)))
+    } else {
+        format!("{}…", String::from_iter(text.chars().take(fit - 1)))
     }
 }

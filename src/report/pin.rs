@@ -9,7 +9,7 @@ use super::refusal::{self, AlignedRows, RefusalPart};
 use super::trace::{self, rule};
 use super::words;
 use crate::catalog::{display_name, display_names};
-use crate::inventory::{Installation, Inventory};
+use crate::inventory::Inventory;
 use crate::modes::Mode;
 use crate::pin::{Decision, Pinned, Why};
 use crate::predict::supply::{FamilySupply, SupplyFault, given};
@@ -64,18 +64,18 @@ pub(super) fn given_fault(fault: SupplyFault) -> &'static str {
 
 /// `9.19.0 site-packages/nvidia/cudnn/lib and 9.14.0 /usr/lib/x86_64-linux-gnu`
 pub(super) fn places(given: &FamilySupply<'_>, program: &Program) -> String {
-    let place =
-        |(installation, files): &(Option<&Installation>, Vec<&Predicted>)| match installation {
+    let mut places = Vec::new();
+    for (installation, files) in &given.installations {
+        places.push(match installation {
             Some(installation) => {
                 let version = words::version(installation.version.as_ref());
-                format!(
-                    "{version} {}",
-                    words::place(&installation.directory, Some(program))
-                )
+                let place = words::place(&installation.directory, Some(program));
+                format!("{version} {place}")
             }
             None => show(&files[0].path),
-        };
-    list(given.installations.iter().map(place).collect::<Vec<_>>())
+        });
+    }
+    list(places)
 }
 
 /// The first family that the program would mix without cudarun, and how many others:
@@ -235,16 +235,15 @@ fn leak(file: &Predicted, program: &Program) -> String {
 
 /// One line for each file from outside the plan that a package brings which the program may import.
 pub fn outside_if_imported(decision: &Decision, program: &Program) -> Vec<String> {
-    let files = decision.outside_if_imported.iter();
-    files
-        .map(|file| {
-            format!(
-                "if the program imports {}, {}",
-                words::place(&file.requester, Some(program)),
-                leak(file, program)
-            )
-        })
-        .collect()
+    let mut lines = Vec::new();
+    for file in &decision.outside_if_imported {
+        let importer = words::place(&file.requester, Some(program));
+        lines.push(format!(
+            "if the program imports {importer}, {}",
+            leak(file, program)
+        ));
+    }
+    lines
 }
 
 /// The refusal: no set fits, or no mode makes the loader use it. Without `is_full`, as few lines as tell what is wrong and

@@ -10,7 +10,7 @@ use crate::catalog::{display_name, title};
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
 use crate::predict::supply::SupplyFault;
-use crate::solve::Conflict;
+use crate::solve::{Conflict, Unmet};
 use crate::text::{list, show};
 use crate::variables;
 
@@ -23,58 +23,41 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
     match trouble {
         Trouble::NoSet { conflict } => no_set(conflict),
         Trouble::Faulty {
-            family: name,
+            family,
             fault,
             installations,
             by_library_path,
             instead,
         } => {
-            let name = display_name(name);
+            let name = display_name(family);
             let who = if *by_library_path {
                 variables::LIBRARY_PATH
             } else {
                 "this shell"
             };
-            let installations = list(
-                installations
-                    .iter()
-                    .map(|installation| place(installation))
-                    .collect::<Vec<_>>(),
-            );
             let what = match fault {
-                SupplyFault::Mixed => {
-                    format!("{who} would mix two installations of {name}: {installations}")
-                }
-                SupplyFault::Twice => {
-                    format!(
-                        "{who} would give programs two installations of {name}: {installations}"
-                    )
-                }
-                SupplyFault::Stub => {
-                    format!(
-                        "{who} would give programs a stub of {name}, which fails: {installations}"
-                    )
-                }
+                SupplyFault::Mixed => format!("mix two installations of {name}"),
+                SupplyFault::Twice => format!("give programs two installations of {name}"),
+                SupplyFault::Stub => format!("give programs a stub of {name}, which fails"),
                 SupplyFault::OlderThanKernel => {
-                    format!(
-                        "{who} would give programs a {name} older than the kernel's driver: {installations}"
-                    )
+                    format!("give programs a {name} older than the kernel's driver")
                 }
             };
-            format!("{what}: {}", start_with(instead))
+            format!(
+                "{who} would {what}: {}: {}",
+                list(installations.iter().map(|one| place(one))),
+                start_with(instead)
+            )
         }
         Trouble::Unfit {
             installation,
             reason,
             instead,
         } => {
-            let (name, place, why) = (
-                display_name(&installation.family),
-                place(installation),
-                &reason.to_string(),
-            );
+            let name = display_name(&installation.family);
             format!(
-                "this shell would get {name} {place} ({why}): {}",
+                "this shell would get {name} {} ({reason}): {}",
+                place(installation),
                 start_with(instead)
             )
         }
@@ -83,39 +66,36 @@ pub fn trouble(trouble: &Trouble<'_>) -> String {
 
 /// The first fault of a conflict, and its hint.
 fn no_set(conflict: &Conflict) -> String {
-    let broken = conflict.broken.first().map(refusal::broken_in_short);
-    let unmet = conflict.unmet.first().map(|unmet| {
-        let by: BTreeSet<String> = unmet
-            .requirements
-            .iter()
-            .map(|requirement| title(&requirement.by.name))
-            .collect();
-        let (name, needs) = (
-            display_name(&unmet.family),
-            words::needs(&unmet.requirements),
-        );
-        let found = unmet
-            .candidates
-            .iter()
-            .map(|one| words::version(one.installation.version.as_ref()));
-        let found: BTreeSet<String> = found.collect();
-        let here = if found.is_empty() {
-            "none".to_owned()
-        } else {
-            list(Vec::from_iter(found))
-        };
-        format!(
-            "no {name} here fits {}: needs {needs}, found {here}",
-            list(Vec::from_iter(by))
-        )
-    });
-    let what = broken
-        .or(unmet)
-        .unwrap_or_else(|| "the requirements exclude each other".to_owned());
-    let hint = conflict.hint.as_ref().map(hints::hint);
+    let fault = if let Some(broken) = conflict.broken.first() {
+        refusal::broken_in_short(broken)
+    } else if let Some(unmet) = conflict.unmet.first() {
+        no_library(unmet)
+    } else {
+        "the requirements exclude each other".to_owned()
+    };
+    let hint = match &conflict.hint {
+        Some(hint) => hints::hint(hint),
+        None => "see `cudarun explain PROGRAM`".to_owned(),
+    };
+    format!("{fault}; {hint}")
+}
+
+fn no_library(unmet: &Unmet) -> String {
+    let requirements = unmet.requirements.iter();
+    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
+    let mut found = BTreeSet::new();
+    for candidate in &unmet.candidates {
+        found.insert(words::version(candidate.installation.version.as_ref()));
+    }
+    if found.is_empty() {
+        found.insert("none".to_owned());
+    }
     format!(
-        "{what}; {}",
-        hint.unwrap_or_else(|| "see `cudarun explain PROGRAM`".to_owned())
+        "no {} here fits {}: needs {}, found {}",
+        display_name(&unmet.family),
+        list(askers),
+        words::needs(&unmet.requirements),
+        list(found)
     )
 }
 

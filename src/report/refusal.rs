@@ -42,7 +42,7 @@ impl AlignedRows {
 }
 
 /// Rows behind a label, which only the first of them has.
-fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(super) fn labelled(label: &str, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     for (index, row) in rows.iter_mut().enumerate() {
         row.insert(0, if index == 0 { label } else { "" }.to_owned());
     }
@@ -111,8 +111,14 @@ pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec
         .iter()
         .map(|unmet| of_family(unmet, program, style))
         .collect();
-    for one in distinct(&conflict.contradictions) {
-        faults.extend(contradiction(one, style));
+    let mut demands = Vec::new();
+    for one in &conflict.contradictions {
+        let demand = one.members.iter().find_map(|member| member.demand.as_ref());
+        // Contradictions about the same demand say the same.
+        if demand.is_none_or(|demand| !demands.contains(&demand)) {
+            faults.extend(contradiction(one, style));
+        }
+        demands.extend(demand);
     }
     for broken in &conflict.broken {
         faults.push(self::broken(broken, style));
@@ -120,37 +126,15 @@ pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec
     faults
 }
 
-/// The contradictions without those that share a demand with an earlier one.
-fn distinct(contradictions: &[Contradiction]) -> impl Iterator<Item = &Contradiction> {
-    let demand = |one: &Contradiction| one.members.iter().find_map(|member| member.demand.clone());
-    contradictions
-        .iter()
-        .enumerate()
-        .filter_map(move |(index, one)| {
-            let is_known = demand(one).is_some_and(|own| {
-                contradictions[..index]
-                    .iter()
-                    .any(|other| demand(other).as_ref() == Some(&own))
-            });
-            (!is_known).then_some(one)
-        })
-}
-
 fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
-    let askers: BTreeSet<String> = unmet
-        .requirements
-        .iter()
-        .map(|requirement| title(&requirement.by.name))
-        .collect();
-    let askers: Vec<String> = askers
-        .into_iter()
-        .map(|asker| format!("`{asker}`"))
-        .collect();
+    let requirements = unmet.requirements.iter();
+    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
     let family = display_name(&unmet.family);
     let fits = if askers.is_empty() {
         "fits".to_owned()
     } else {
-        format!("fits {}", list(&askers))
+        let askers = askers.iter().map(|asker| format!("`{asker}`"));
+        format!("fits {}", list(askers))
     };
     let mut candidates = Vec::new();
     for candidate in &unmet.candidates {
@@ -166,22 +150,17 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
     }
     let mut forced_lines = Vec::new();
     for forced in &unmet.forced {
-        let rule = |rule: &Before| match rule {
-            Before::Rpath => "its DT_RPATH".to_owned(),
-            Before::AbsolutePath => "an absolute path".to_owned(),
-        };
-        let rules: Vec<String> = forced.rules.iter().map(rule).collect();
-        let by: Vec<String> = forced
-            .by
-            .iter()
-            .map(|by| format!("`{}`", title(by)))
-            .collect();
+        let rules = forced.rules.iter().map(|rule| match rule {
+            Before::Rpath => "its DT_RPATH",
+            Before::AbsolutePath => "an absolute path",
+        });
+        let askers = forced.by.iter().map(|asker| format!("`{}`", title(asker)));
         forced_lines.push(vec![format!(
             "LD_LIBRARY_PATH alone cannot help: {} {} the one in {} first ({})",
-            list(&by),
-            if by.len() > 1 { "find" } else { "finds" },
+            list(askers),
+            if forced.by.len() > 1 { "find" } else { "finds" },
             words::place(&forced.installation.directory, Some(program)),
-            list(&rules),
+            list(rules),
         )]);
     }
     RefusalPart {
@@ -196,18 +175,28 @@ fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
 
 /// A row for each requester: those with versions first, since they decide.
 fn needs(requirements: &[LibraryRequirement]) -> Vec<Vec<String>> {
-    let mut of_askers = words::grouped(requirements.iter().map(|one| (&one.by.name, one)));
-    let is_name =
-        |one: &&LibraryRequirement| matches!(one.want.kind(), WantKind::Name | WantKind::Symbols);
-    of_askers.sort_by_key(|(_, asked)| asked.iter().all(is_name));
-    let mut rows = Vec::new();
-    for (_, asked) in of_askers {
-        let wants = words::wants(asked.iter().map(|one| &one.want));
-        if !wants.is_empty() {
-            rows.push(vec![wants, asked[0].by.with_place()]);
+    let requirements = requirements.iter();
+    let mut with_versions = Vec::new();
+    let mut others = Vec::new();
+    for (_, own) in words::grouped(requirements.map(|one| (&one.by.name, one))) {
+        let wants = own.iter().map(|one| &one.want);
+        let text = words::wants(wants.clone());
+        if text.is_empty() {
+            continue;
+        }
+        let row = vec![text, own[0].by.with_place()];
+        if wants.clone().all(is_name) {
+            others.push(row);
+        } else {
+            with_versions.push(row);
         }
     }
-    rows
+    with_versions.append(&mut others);
+    with_versions
+}
+
+fn is_name(want: &Want) -> bool {
+    matches!(want.kind(), WantKind::Name | WantKind::Symbols)
 }
 
 /// The rows of requirements of the machine. In short, of an image's alternatives only the one that decides, and what decides
@@ -218,31 +207,28 @@ pub(super) fn machine(
     is_full: bool,
     style: Style,
 ) -> Vec<Vec<String>> {
-    let row = |condition: &MachineRequirement| {
+    let mut rows = Vec::new();
+    for condition in program.machine_requirements() {
         let judged = judge(condition, inventory);
-        let demands: Vec<String> = judged.demands.iter().map(ToString::to_string).collect();
         let mut text = if is_full {
             condition.demand.to_string()
         } else {
-            list(&demands)
+            list(judged.demands)
         };
         if matches!(condition.demand, Demand::Any(_)) {
-            let has: BTreeSet<String> = judged
-                .demands
-                .iter()
-                .map(|demand| has(&judged.has, demand))
-                .collect();
-            let has = has.into_iter().collect::<Vec<_>>().join("; ");
-            text = match judged.holds {
-                _ if !judged.counts => format!("{text}: does not count without a GPU"),
-                Some(true) => format!("{text}: met by {has}"),
-                Some(false) => format!("{text}: not met by {has}"),
-                None => format!("{text}: this could not be checked on this machine ({has})"),
-            };
+            let demands = judged.demands.iter();
+            let has: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
+            let has = Vec::from_iter(has).join("; ");
+            text.push_str(&match judged.holds {
+                _ if !judged.counts => ": does not count without a GPU".to_owned(),
+                Some(true) => format!(": met by {has}"),
+                Some(false) => format!(": not met by {has}"),
+                None => format!(": this could not be checked on this machine ({has})"),
+            });
         }
-        vec![text, style.dim(&condition.by.with_place())]
-    };
-    program.machine_requirements().map(row).collect()
+        rows.push(vec![text, style.dim(&condition.by.with_place())]);
+    }
+    rows
 }
 
 /// A condition that does not hold, in one line.
@@ -295,11 +281,14 @@ fn has(has: &MachineFacts, demand: &Demand) -> String {
         (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
         (Some(driver), None) => format!("driver {driver}"),
     };
-    let of_gpu = |(model, capability): &(String, Option<_>)| match capability {
-        Some(capability) => format!("{}, compute capability {capability}", show(model)),
-        None => show(model),
-    };
-    let mut gpus: Vec<String> = has.gpus.iter().map(of_gpu).collect();
+    let mut gpus = Vec::new();
+    for (model, capability) in &has.gpus {
+        let mut gpu = show(model);
+        if let Some(capability) = capability {
+            gpu.push_str(&format!(", compute capability {capability}"));
+        }
+        gpus.push(gpu);
+    }
     gpus.dedup();
     let gpus = if gpus.is_empty() {
         "no GPU".to_owned()
@@ -318,16 +307,16 @@ pub(super) fn contradiction(contradiction: &Contradiction, style: Style) -> Opti
     if contradiction.members.len() < 2 {
         return None;
     }
-    let row = |member: &ContradictionSide| {
-        let what = member.family.as_deref().map_or("machine", display_name);
-        vec![
-            what.to_owned(),
+    let mut rows = Vec::new();
+    for member in &contradiction.members {
+        let subject = member.family.as_deref().map_or("machine", display_name);
+        rows.push(vec![
+            subject.to_owned(),
             wants_of(member),
             style.dim(&member.by.with_place()),
-        ]
-    };
+        ]);
+    }
     let title = "  these conflict; without any one of them the rest fits:";
-    let rows = contradiction.members.iter().map(row).collect();
     Some(RefusalPart {
         title: title.to_owned(),
         groups: vec![AlignedRows {

@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Style;
 use super::hints::{argument, mend_or};
-use super::words::{at, one_of};
+use super::words::{at, one_of, table};
 use crate::catalog::display_name;
 use crate::settings::container::Malformed;
 use crate::settings::resolve::SettingRemark;
@@ -59,7 +59,7 @@ pub(super) fn fault_lines(fault: &SettingFault) -> String {
     }
 }
 
-/// Returns the command to type, if one is known.
+/// The command to type, if one is known.
 pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
     match &fault.wrong {
         FaultKind::Invalid {
@@ -74,11 +74,10 @@ pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
             Some(one_of(text, all, &known))
         }
         FaultKind::Invalid {
-            key, text, wants, ..
-        } if wants.starts_with("a string")
-            && &**key != "requires.gpu"
-            && text.parse::<f64>().is_ok() =>
-        {
+            text,
+            lacks_quotes: true,
+            ..
+        } => {
             let excerpt = fault.excerpt.as_ref()?;
             let (before, rest) = excerpt.text.split_at(excerpt.at);
             let after = rest.strip_prefix(text)?;
@@ -121,9 +120,8 @@ pub(super) fn unknown_key(remark: &Remark) -> String {
     let meant = match (remark.belongs, near) {
         (Some(""), _) => ": it belongs above all tables".to_owned(),
         (Some(table), _) => format!(": it belongs under [{table}]"),
-        (None, near) => near
-            .map(|near| format!(": did you mean `{near}`?"))
-            .unwrap_or_default(),
+        (None, Some(near)) => format!(": did you mean `{near}`?"),
+        (None, None) => String::new(),
     };
     format!(
         "{}: unknown key `{}`{meant}",
@@ -156,35 +154,29 @@ pub(super) fn not_allowed(file: &Path, keys: &BTreeSet<String>) -> String {
 
 /// `allow --list`
 pub fn allowed(allowed: &[Allowed]) -> String {
-    let line = |allowed: &Allowed| {
-        let changed = if allowed.is_current {
+    let mut text = String::new();
+    for Allowed { path, is_current } in allowed {
+        let changed = if *is_current {
             ""
         } else {
             "  (changed or removed since)"
         };
-        format!("{}{changed}\n", show(&allowed.path))
-    };
-    allowed.iter().map(line).collect()
+        text.push_str(&format!("{}{changed}\n", show(path)));
+    }
+    text
 }
 
 /// The settings, each with its place: `explain -v`.
 pub(super) fn settings(settings: &Layers, style: Style) -> String {
-    let row = |setting: &Setting| {
-        vec![
+    let mut rows = Vec::new();
+    for setting in settings.iter() {
+        rows.push(vec![
             show(&setting.name()),
             setting.value.text(),
             style.dim(&place(&setting.from)),
-        ]
-    };
-    let rows: Vec<Vec<String>> = settings.iter().map(row).collect();
-    if rows.is_empty() {
-        return String::new();
+        ]);
     }
-    format!(
-        "{}\n{}",
-        style.strong("settings"),
-        style.columns("  ", &rows)
-    )
+    table("settings", &rows, style)
 }
 
 /// The reason why no lock was written.

@@ -98,25 +98,19 @@ fn name(name: &OsStr) -> Option<&str> {
 
 /// Single quotes protect everything but themselves. Bytes that are not text go through `printf`.
 pub(super) fn quoted(value: &OsStr) -> String {
-    let chunks = value.as_bytes().utf8_chunks();
-    let part = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
-    let quoted: String = chunks
-        .flat_map(|chunk| {
-            let text = Some(chunk.valid())
-                .filter(|text| !text.is_empty())
-                .map(part);
-            let rest = Some(chunk.invalid())
-                .filter(|rest| !rest.is_empty())
-                .map(in_octal);
-            [text, rest]
-        })
-        .flatten()
-        .collect();
-    if quoted.is_empty() {
-        "''".to_owned()
-    } else {
-        quoted
+    if value.is_empty() {
+        return "''".to_owned();
     }
+    let mut quoted = String::new();
+    for chunk in value.as_bytes().utf8_chunks() {
+        if !chunk.valid().is_empty() {
+            quoted.push_str(&format!("'{}'", chunk.valid().replace('\'', "'\\''")));
+        }
+        if !chunk.invalid().is_empty() {
+            quoted.push_str(&in_octal(chunk.invalid()));
+        }
+    }
+    quoted
 }
 
 /// Like `quoted`, for a command that a terminal shows first.
@@ -142,12 +136,14 @@ pub fn quoted_to_show(value: &OsStr) -> String {
 
 /// Octal numbers for bytes that mean something to `printf`, or to an interactive shell.
 fn in_octal(bytes: &[u8]) -> String {
-    let is_plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic() && !br"%\'-!".contains(&byte);
-    let octal = bytes.iter().map(|byte| match byte {
-        plain if is_plain(*plain) => char::from(*plain).to_string(),
-        byte => format!("\\{byte:03o}"),
-    });
-    let octal: String = octal.collect();
+    let mut octal = String::new();
+    for byte in bytes {
+        if *byte == b' ' || byte.is_ascii_graphic() && !br"%\'-!".contains(byte) {
+            octal.push(char::from(*byte));
+        } else {
+            let _ = write!(octal, "\\{byte:03o}");
+        }
+    }
     format!("\"$(printf '{octal}')\"")
 }
 

@@ -81,16 +81,14 @@ impl<'h> Style<'h> {
                 _ => AutoStream::choice(stream) != anstream::ColorChoice::Never,
             },
         };
-        let of_terminal = || terminal_size_of(stream).map(|(Width(width), _)| width.into());
         let set = host::variable("COLUMNS").and_then(|columns| columns.parse().ok());
         let width = set
             .filter(|width| *width > 0)
-            .or_else(of_terminal)
+            .or_else(|| terminal_size_of(stream).map(|(Width(width), _)| width.into()))
             .unwrap_or(piped);
-        let is_terminal = stream.is_terminal();
         Style {
             color,
-            is_terminal,
+            is_terminal: stream.is_terminal(),
             width: width.max(NARROWEST),
             ..Style::default()
         }
@@ -226,27 +224,20 @@ impl<'h> Style<'h> {
 
     /// Rows in columns, two blanks between. Each row begins with a prefix, and a long cell is folded under itself.
     pub(super) fn columns(self, prefix: &str, rows: &[Vec<String>]) -> String {
-        let shortened = |row: &Vec<String>| row.iter().map(|cell| self.shortened(cell)).collect();
-        let rows: Vec<Vec<String>> = rows.iter().map(shortened).collect();
-        let mut starts = vec![prefix.len()];
-        for column in 0..rows.iter().map(Vec::len).max().unwrap_or(0) {
-            // A wide cell moves the next one below itself, in its own row only.
-            let cells = rows
-                .iter()
-                .filter(|row| column + 1 < row.len())
-                .map(|row| visible_width(&row[column]));
-            let widest = cells
-                .filter(|width| *width <= self.width * 3 / 5)
-                .max()
-                .unwrap_or(0);
-            starts.push(starts[column] + widest + 2);
+        let mut rows = rows.to_vec();
+        for cell in rows.iter_mut().flatten() {
+            *cell = self.shortened(cell);
         }
+        let starts = self.starts(prefix.len(), &rows);
         let near = prefix.len() + INDENT;
         let mut text = String::new();
         for row in &rows {
             let mut line = prefix.to_owned();
-            for (column, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
-                let (start, at) = (starts[column], width_of_last_line(&line));
+            for (column, cell) in row.iter().enumerate() {
+                if cell.is_empty() {
+                    continue;
+                }
+                let (start, end) = (starts[column], width_of_last_line(&line));
                 // A row that has gone on below stays there.
                 let last = last_line(&line);
                 let is_below =
@@ -259,10 +250,10 @@ impl<'h> Style<'h> {
                 let is_narrow = room < longest.unwrap_or(0).max(NARROW);
                 let hang = if is_below || is_narrow { near } else { start };
                 let is_wide = hang < start && start + visible_width(cell) > self.width;
-                if column > 0 && (is_below || at + 2 > start || is_wide) {
+                if column > 0 && (is_below || end + 2 > start || is_wide) {
                     begin_line(&mut line, hang);
                 } else {
-                    line.push_str(&" ".repeat(start - at));
+                    line.push_str(&" ".repeat(start - end));
                 }
                 self.fold(&mut line, hang, near, cell);
             }
@@ -272,11 +263,28 @@ impl<'h> Style<'h> {
         text
     }
 
+    /// Where each column starts, behind a prefix of this width.
+    fn starts(self, prefix: usize, rows: &[Vec<String>]) -> Vec<usize> {
+        let mut starts = vec![prefix];
+        for column in 0..rows.iter().map(Vec::len).max().unwrap_or(0) {
+            let mut widest = 0;
+            for row in rows.iter().filter(|row| column + 1 < row.len()) {
+                let width = visible_width(&row[column]);
+                // A wide cell moves the next one below itself, in its own row only.
+                if width <= self.width * 3 / 5 {
+                    widest = widest.max(width);
+                }
+            }
+            starts.push(starts[column] + widest + 2);
+        }
+        starts
+    }
+
     /// Appends words, and begins a line at `hang` where the next word does not fit. A word that is too long for that
     /// place moves to `near`.
     fn fold(self, text: &mut String, hang: usize, near: usize, words: &str) {
         // Of the last line, whose length may be that of the whole text.
-        let mut at = width_of_last_line(text);
+        let mut end = width_of_last_line(text);
         let mut is_begun = is_begun(text);
         for word in unbroken(words) {
             let width = visible_width(word.trim_end());
@@ -285,15 +293,15 @@ impl<'h> Style<'h> {
             } else {
                 hang
             };
-            if at + width > self.width && (is_begun || at > target) {
+            if end + width > self.width && (is_begun || end > target) {
                 begin_line(text, target);
-                (at, is_begun) = (target, false);
+                (end, is_begun) = (target, false);
             }
             text.push_str(word);
             if word.contains('\n') {
-                (at, is_begun) = (0, false);
+                (end, is_begun) = (0, false);
             }
-            at += width_of_last_line(word);
+            end += width_of_last_line(word);
             is_begun |= self::is_begun(word);
         }
     }
@@ -301,45 +309,41 @@ impl<'h> Style<'h> {
     /// Writes `./…` and `~/…` where a path begins a word. Within quotes, a shell would not understand them. On a terminal,
     /// a path has only the first digits of a SHA-256.
     fn shortened(self, text: &str) -> String {
-        if self.is_terminal {
-            let lines = text.split_inclusive('\n').map(|line| {
+        let mut text = if self.is_terminal {
+            let mut lines = String::with_capacity(text.len());
+            for line in text.split_inclusive('\n') {
                 if is_action(line) {
-                    line.to_owned()
+                    lines.push_str(line);
                 } else {
-                    without_digits(line)
+                    lines.push_str(&without_digits(line));
                 }
-            });
-            return Style {
-                is_terminal: false,
-                ..self
             }
-            .shortened(&lines.collect::<String>());
-        }
-        let mut places = [(self.cwd, "./"), (self.home, "~/")];
-        places.sort_by_key(|(place, _)| Reverse(place.map_or(0, |place| place.as_os_str().len())));
-        let mut text = text.to_owned();
-        for (place, short) in places {
-            let Some(long) = place
-                .map(show)
-                .filter(|place| place.len() > 1)
-                .map(|place| place + "/")
-            else {
+            lines
+        } else {
+            text.to_owned()
+        };
+        let mut directories = [(self.cwd, "./"), (self.home, "~/")];
+        directories.sort_by_key(|(path, _)| Reverse(path.map_or(0, |path| path.as_os_str().len())));
+        for (path, short) in directories {
+            let long = path.map(show).unwrap_or_default() + "/";
+            // Not the root, of which nothing is longer.
+            if long.len() <= 2 {
                 continue;
-            };
+            }
             let mut parts = text.split(&long);
             let first = parts.next().unwrap_or_default();
-            let mut done = first.to_owned();
+            let mut short_text = first.to_owned();
             let mut before = last_character(first);
             for part in parts {
                 let begins = before.is_none_or(|before| " (`:,".contains(before));
-                done.push_str(if begins { short } else { &long });
-                done.push_str(part);
+                short_text.push_str(if begins { short } else { &long });
+                short_text.push_str(part);
                 before = last_character(part);
                 if before.is_none() && !part.contains('\n') {
                     before = Some('/');
                 }
             }
-            text = done;
+            text = short_text;
         }
         text
     }
@@ -366,16 +370,20 @@ fn begin_line(text: &mut String, blanks: usize) {
 /// action is divided only after punctuation, so that a person can paste each part.
 fn unbroken(text: &str) -> Vec<&str> {
     let is_action = is_action(text);
-    let last_of = ['`', '"', '\''].map(|quote| (quote, text.rfind(quote)));
+    // Found once: a search for each word would take the square of the time for a line of megabytes.
+    let last = ['`', '"', '\''].map(|quote| text.rfind(quote));
     let (mut words, mut begin, mut end) = (Vec::new(), 0, 0);
     let mut quote = None;
     for word in text.split_inclusive(' ') {
         end += word.len();
         quote = open_quote(word, quote);
-        let is_closed = quote.is_none_or(|quote| {
-            let closes = last_of.iter().find(|(known, _)| *known == quote);
-            closes.and_then(|(_, at)| *at).is_none_or(|at| at < end)
-        });
+        let closing = match quote {
+            None => None,
+            Some('`') => last[0],
+            Some('"') => last[1],
+            Some(_) => last[2],
+        };
+        let is_closed = closing.is_none_or(|place| place < end);
         let is_part = !is_action
             || strip_str(word)
                 .to_string()
@@ -509,33 +517,31 @@ mod tests {
             width: 40,
             ..Style::default()
         };
-        let row = |cells: &[&str]| {
-            cells
-                .iter()
-                .map(|cell| (*cell).to_owned())
-                .collect::<Vec<_>>()
-        };
         let rows = [
-            row(&["a", "one two three four five six seven eight"]),
-            row(&["bb", "nine"]),
+            row(["a", "one two three four five six seven eight"]),
+            row(["bb", "nine"]),
         ];
         let folded = "  a   one two three four five six seven\n      eight\n  bb  nine\n";
         assert_eq!(style.columns("  ", &rows), folded);
         let path = "/a/path/that/is/much/longer/than/the/whole/line";
         let rows = [
-            row(&["cuDNN", path, "why"]),
-            row(&["cuBLAS", "/short", "why"]),
+            row(["cuDNN", path, "why"]),
+            row(["cuBLAS", "/short", "why"]),
         ];
         let folded = format!("  cuDNN\n      {path}\n      why\n  cuBLAS  /short  why\n");
         assert_eq!(style.columns("  ", &rows), folded);
         assert_eq!(style.page(&folded), folded, "a second time");
-        let rows = [row(&["図図図図図図図図図図図図 図図図図図図図図図図", "x"])];
+        let rows = [row(["図図図図図図図図図図図図 図図図図図図図図図図", "x"])];
         assert!(
             style
                 .columns("", &rows)
                 .lines()
                 .all(|line| visible_width(line) <= 40)
         );
+    }
+
+    fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+        cells.map(str::to_owned).to_vec()
     }
 
     #[test]
@@ -577,23 +583,20 @@ mod tests {
             is_terminal: true,
             ..pipe
         };
-        let line = |label: &str, hash: &str| format!("{label} /s/{hash}/nvidia/lib\n");
-        assert_eq!(
-            terminal.page(&line("cuDNN", &hash)),
-            line("cuDNN", "01234567…")
-        );
+        let whole = format!("cuDNN /s/{hash}/nvidia/lib\n");
+        assert_eq!(terminal.page(&whole), "cuDNN /s/01234567…/nvidia/lib\n");
         assert_eq!(
             terminal.columns("", &[vec![format!("/s/{hash}")]]),
             "/s/01234567…\n"
         );
         for kept in [
-            line("next: cudarun --also", &hash),
+            format!("next: cudarun --also /s/{hash}/nvidia/lib\n"),
             format!("`rm -r /s/{hash}/x` /s/{}\n", &hash[1..]),
             format!("sha256 {hash}\n"),
         ] {
             assert_eq!(terminal.page(&kept), kept);
         }
-        assert_eq!(pipe.page(&line("cuDNN", &hash)), line("cuDNN", &hash));
+        assert_eq!(pipe.page(&whole), whole);
     }
 
     #[test]
@@ -631,32 +634,34 @@ mod tests {
     }
 
     /// A list from a file may be a line of megabytes, and `shown` folds it. Returns how often as long four times the text takes.
-    fn factor_of_four(piece: &str, end: &str, shown: impl Fn(Style<'_>, &str)) -> f64 {
-        let time = |count: usize| {
+    fn factor_of_four(piece: &str, end: &str, shown: impl Fn(Style<'_>, &str) -> String) -> f64 {
+        let [long, short] = [8_000, 2_000].map(|count| {
             let text = piece.repeat(count) + end;
             let style = Style {
                 width: text.len() - 8,
                 home: Some(Path::new("/h")),
                 ..Style::default()
             };
-            // Of the processor for this thread: other work on the machine counts little.
-            let now = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
-            let timed = |_| {
+            let mut best = Duration::MAX;
+            for _ in 0..3 {
                 let begun = now();
                 shown(style, &text);
-                now().checked_sub(begun).unwrap().as_secs_f64()
-            };
-            (0..3).map(timed).fold(f64::INFINITY, f64::min)
-        };
-        time(8_000) / time(2_000)
+                best = best.min(now().checked_sub(begun).unwrap());
+            }
+            best.as_secs_f64()
+        });
+        long / short
+    }
+
+    /// The time of the processor for this thread: other work on the machine counts little.
+    fn now() -> Duration {
+        clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+            .unwrap()
+            .into()
     }
 
     #[test]
     fn the_time_grows_with_the_length_of_a_line_and_no_faster() {
-        let page = |style: Style<'_>, text: &str| drop(style.page(text));
-        let columns = |style: Style<'_>, text: &str| {
-            style.columns("  ", &[vec!["a".into(), text.into(), "b".into()]]);
-        };
         for (piece, end) in [
             ("word ", "end wider than the page"),
             ("`code` ", "end wider than the page"),
@@ -667,8 +672,10 @@ mod tests {
             let text = format!("`{piece}");
             let pieces = if end.starts_with('`') { &text } else { piece };
             for factor in [
-                factor_of_four(pieces, end, page),
-                factor_of_four(pieces, end, columns),
+                factor_of_four(pieces, end, |style, text| style.page(text)),
+                factor_of_four(pieces, end, |style, text| {
+                    style.columns("  ", &[vec!["a".into(), text.into(), "b".into()]])
+                }),
             ] {
                 // Four, or sixteen if each word looked at the whole line.
                 assert!(factor < 9.0, "{piece}: {factor}");

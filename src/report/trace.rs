@@ -5,76 +5,56 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::counted;
+use super::words::{counted, table};
 use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::loader::process::LoadFailure;
 use crate::loader::search::FoundBy;
 use crate::predict::observe::{MappedLibrary, ObservedProcess, ProcessImage};
-use crate::predict::{MappedWhen, Predicted, Prediction};
+use crate::predict::{MappedWhen, Prediction};
 use crate::text::show;
 use crate::variables;
 
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style: Style) -> String {
-    let is_shown = |file: &&Predicted| all || is_of_interest(file.family.as_ref(), &file.path);
-    let files: Vec<&Predicted> = prediction.files.iter().filter(is_shown).collect();
-    let missing = prediction
-        .missing
-        .iter()
-        .filter(|missing| all || missing.family.is_some());
-    let missing: Vec<Vec<String>> = missing
-        .map(|missing| {
-            vec![
-                show(&missing.name),
-                format!("for {}", file_name(&missing.requester)),
-            ]
-        })
-        .collect();
-    let lost = match missing.len() {
-        0 => String::new(),
-        lost => format!("; {} not found", counted(lost, "name")),
-    };
-    let mut text = match &prediction.failure {
-        Some(failure) => {
-            let error = style.error("error:");
-            format!(
-                "{error} the program does not start: {}\n",
-                self::failure(failure)
-            )
+    let mut files = Vec::from_iter(&prediction.files);
+    files.retain(|file| all || is_of_interest(file.family.as_ref(), &file.path));
+    let mut missing = Vec::new();
+    for library in &prediction.missing {
+        if all || library.family.is_some() {
+            missing.push(vec![
+                show(&library.name),
+                format!("for {}", file_name(&library.requester)),
+            ]);
         }
-        None if files.is_empty() && lost.is_empty() => "no NVIDIA library\n".to_owned(),
+    }
+    let mut text = match &prediction.failure {
+        Some(failure) => format!(
+            "{} the program does not start: {}\n",
+            style.error("error:"),
+            self::failure(failure)
+        ),
         None => {
             let kind = if all { "file" } else { "NVIDIA file" };
-            format!(
-                "the program would map {}{lost}\n",
-                counted(files.len(), kind)
-            )
+            would_map(files.len(), kind, missing.len())
         }
     };
     for (when, title) in [
         (MappedWhen::Start, "at the start"),
         (MappedWhen::Opened, "at run time"),
     ] {
-        let files = files.iter().filter(|file| file.when == when);
-        let row = |file: &&Predicted| {
-            row(
+        let mut rows = Vec::new();
+        for file in files.iter().filter(|file| file.when == when) {
+            rows.push(row(
                 file.name.as_ref(),
                 &file.path,
                 &file.requester,
                 "",
                 &rule(&file.rule),
                 style,
-            )
-        };
-        let rows: Vec<Vec<String>> = files.map(row).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!(
-                "{}\n{}",
-                style.strong(title),
-                style.columns("  ", &rows)
             ));
         }
+        text.push_str(&table(title, &rows, style));
     }
     if !missing.is_empty() {
         text.push_str(&format!(
@@ -84,6 +64,18 @@ pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style:
         ));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
+}
+
+fn would_map(files: usize, kind: &str, lost: usize) -> String {
+    if files + lost == 0 {
+        return "no NVIDIA library\n".to_owned();
+    }
+    let files = counted(files, kind);
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("; {} not found", counted(lost, "name")),
+    };
+    format!("the program would map {files}{lost}\n")
 }
 
 /// True for NVIDIA's libraries, including those that a package bundles under another name.
@@ -121,27 +113,22 @@ pub fn observation(
 ) -> String {
     let mut text = String::new();
     for image in &observation.images {
-        let is_shown =
-            |file: &&MappedLibrary| all || is_of_interest(file.family.as_ref(), &file.file);
-        let row = |file: &MappedLibrary| {
-            let MappedLibrary {
-                name,
-                file: path,
-                requester,
-                ..
-            } = file;
+        let mut rows = Vec::new();
+        for library in &image.files {
+            if !all && !is_of_interest(library.family.as_ref(), &library.file) {
+                continue;
+            }
             let mut row = row(
-                name,
-                path,
-                requester,
+                &library.name,
+                &library.file,
+                &library.requester,
                 "for the program, ",
-                by(file.rule),
+                traced_rule(library.rule),
                 style,
             );
-            row.push(planned(file, style));
-            row
-        };
-        let rows: Vec<Vec<String>> = image.files.iter().filter(is_shown).map(row).collect();
+            row.push(planned(library, style));
+            rows.push(row);
+        }
         if rows.is_empty() {
             continue;
         }
@@ -175,7 +162,7 @@ fn planned(file: &MappedLibrary, style: Style) -> String {
     }
 }
 
-fn by(rule: TracedRule) -> &'static str {
+fn traced_rule(rule: TracedRule) -> &'static str {
     match rule {
         TracedRule::Program => "the program",
         TracedRule::Pinned => "pinned",
@@ -191,9 +178,16 @@ fn by(rule: TracedRule) -> &'static str {
 
 /// The count of files from the plan, where no others of its families were mapped.
 fn verdict(image: &ProcessImage) -> String {
-    let planned = || image.files.iter().filter_map(|file| file.in_plan);
-    match planned().count() {
-        _ if !image.is_target || planned().any(|is_picked| !is_picked) => String::new(),
+    let mut planned = 0;
+    for file in &image.files {
+        match file.in_plan {
+            Some(true) => planned += 1,
+            Some(false) => return String::new(),
+            None => {}
+        }
+    }
+    match planned {
+        _ if !image.is_target => String::new(),
         0 => String::new(),
         1 => "  the NVIDIA file came from the plan\n".to_owned(),
         count => format!("  all {count} NVIDIA files came from the plan\n"),

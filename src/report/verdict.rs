@@ -46,14 +46,14 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
         Verdict::Skipped { why } => format!("cudarun: not proved: {}\n", skip(*why)),
         Verdict::Passed { proof } => {
             let names: Vec<String> = proof.finding.gpus.iter().map(name).collect();
-            let on = if names.is_empty() {
+            let processors = if names.is_empty() {
                 "the CPU".to_owned()
             } else {
                 names.join(", ")
             };
             let when = if is_known { "earlier " } else { "" };
             format!(
-                "cudarun: proved {when}on {on} in {:.0} ms\n",
+                "cudarun: proved {when}on {processors} in {:.0} ms\n",
                 proof.milliseconds
             )
         }
@@ -67,14 +67,15 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
 
 /// The sets that failed before one passed, a line each.
 pub fn fallback(given_up: &[ProofCause], style: Style) -> String {
-    let line = |cause: &ProofCause| {
-        format!(
+    let mut text = String::new();
+    for cause in given_up {
+        text.push_str(&format!(
             "{} {}; trying the next best set\n",
             style.warning("warning:"),
             causes::in_a_line(cause)
-        )
-    };
-    given_up.iter().map(line).collect()
+        ));
+    }
+    text
 }
 
 /// The full verdict: for `verify`, and for a start that failed its proof.
@@ -280,15 +281,15 @@ fn busy_gpus(finding: &ChildFacts) -> impl Iterator<Item = String> {
 }
 
 fn table(steps: &[StepRecord], style: Style) -> String {
-    let row = |taken: &StepRecord| {
-        let result = taken.result.as_ref().map(result).unwrap_or_default();
-        vec![
+    let mut rows = Vec::new();
+    for taken in steps {
+        rows.push(vec![
             place(&taken.place),
             format!("{:.1} ms", taken.milliseconds),
-            result,
-        ]
-    };
-    style.columns("  ", &steps.iter().map(row).collect::<Vec<_>>())
+            taken.result.as_ref().map(result).unwrap_or_default(),
+        ]);
+    }
+    style.columns("  ", &rows)
 }
 
 fn result(result: &StepResult) -> String {
@@ -304,21 +305,24 @@ fn result(result: &StepResult) -> String {
 
 /// A step in words.
 pub(super) fn place(place: &ProofStep) -> String {
-    let of = place.of.as_ref().map(show).unwrap_or_default();
+    let file = place.of.as_ref().map(show).unwrap_or_default();
     let what = match (place.step, place.computation) {
-        (ChildStep::LoadDriver | ChildStep::Load | ChildStep::LoadFile, _) => format!("load {of}"),
+        (ChildStep::LoadDriver | ChildStep::Load | ChildStep::LoadFile, _) => {
+            format!("load {file}")
+        }
         (ChildStep::CuInit, _) => "cuInit".to_owned(),
         (ChildStep::Devices, _) => "find the GPUs".to_owned(),
         (ChildStep::Context, _) => "create a context".to_owned(),
-        (ChildStep::VersionChecks, _) => format!("check the versions of the parts of {of}"),
-        (ChildStep::Handle, _) => format!("handle of {of}"),
-        (ChildStep::Compute, Some(computation)) => format!("{} by {of}", word(&computation)),
+        (ChildStep::VersionChecks, _) => format!("check the versions of the parts of {file}"),
+        (ChildStep::Handle, _) => format!("handle of {file}"),
+        (ChildStep::Compute, Some(computation)) => format!("{} by {file}", word(&computation)),
         (ChildStep::Compute, None) => "compute".to_owned(),
         (ChildStep::Mapped, _) => "list the mapped files".to_owned(),
     };
-    place
-        .gpu
-        .map_or_else(|| what.clone(), |gpu| format!("GPU {gpu}: {what}"))
+    match place.gpu {
+        Some(gpu) => format!("GPU {gpu}: {what}"),
+        None => what,
+    }
 }
 
 fn skip(why: Skip) -> &'static str {
@@ -334,12 +338,6 @@ fn skip(why: Skip) -> &'static str {
 
 /// The observation that failed the proof.
 fn failure(failure: &StepFailure) -> String {
-    let at = |at: Option<&ProofStep>| {
-        at.map_or_else(
-            || "before the first step".to_owned(),
-            |at| format!("at \"{}\"", place(at)),
-        )
-    };
     match failure {
         StepFailure::Load { name, message, .. } => {
             format!("{} does not load: {}", show(name), show(message))
@@ -349,60 +347,55 @@ fn failure(failure: &StepFailure) -> String {
             code,
             name,
             message,
-            at: place,
+            at: step,
         } => {
-            let name = name
-                .as_ref()
-                .map(|name| format!(" ({})", show(name)))
-                .unwrap_or_default();
-            let message = message
-                .as_ref()
-                .map(|text| format!(": {}", show(text)))
-                .unwrap_or_default();
-            format!(
-                "{} answered {code}{name}{message}, {}",
-                show(call),
-                at(Some(place))
-            )
+            let mut text = format!("{} answered {code}", show(call));
+            if let Some(name) = name {
+                text.push_str(&format!(" ({})", show(name)));
+            }
+            if let Some(message) = message {
+                text.push_str(&format!(": {}", show(message)));
+            }
+            format!("{text}, {}", at_step(Some(step)))
         }
         StepFailure::WrongNumbers {
-            largest_error: Some(error),
+            largest_error,
             element,
             allowed,
-            at: place,
+            at: step,
         } => {
-            format!(
-                "element {element} is off by {error:e} (allowed: {allowed:e}), {}",
-                at(Some(place))
-            )
-        }
-        StepFailure::WrongNumbers {
-            largest_error: None,
-            element,
-            at: place,
-            ..
-        } => {
-            format!("element {element} is not a number, {}", at(Some(place)))
+            let wrong = match largest_error {
+                Some(error) => format!("off by {error:e} (allowed: {allowed:e})"),
+                None => "not a number".to_owned(),
+            };
+            format!("element {element} is {wrong}, {}", at_step(Some(step)))
         }
         StepFailure::Foreign { files } => {
             let files: Vec<String> = files.iter().map(show).collect();
             format!("mapped from outside the set: {}", files.join(", "))
         }
-        StepFailure::Signal { at: place, signal } => {
+        StepFailure::Signal { at: step, signal } => {
             let name = nix::sys::signal::Signal::try_from(*signal)
                 .map_or("a signal", nix::sys::signal::Signal::as_str);
-            format!("ended by {name} ({signal}) {}", at(place.as_ref()))
+            format!("ended by {name} ({signal}) {}", at_step(step.as_ref()))
         }
-        StepFailure::Exited { at: place, code } => {
-            let how = code.map_or_else(
-                || "without a report".to_owned(),
-                |code| format!("with status {code} and no report"),
-            );
-            format!("ended {how} {}", at(place.as_ref()))
+        StepFailure::Exited { at: step, code } => {
+            let how = match code {
+                Some(code) => format!("with status {code} and no report"),
+                None => "without a report".to_owned(),
+            };
+            format!("ended {how} {}", at_step(step.as_ref()))
         }
-        StepFailure::TimedOut { at: place, seconds } => {
-            format!("no answer after {seconds} s {}", at(place.as_ref()))
+        StepFailure::TimedOut { at: step, seconds } => {
+            format!("no answer after {seconds} s {}", at_step(step.as_ref()))
         }
+    }
+}
+
+fn at_step(step: Option<&ProofStep>) -> String {
+    match step {
+        Some(step) => format!("at \"{}\"", place(step)),
+        None => "before the first step".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The wording of single facts: names, needs, problems, sizes, lists.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::Serialize;
@@ -41,13 +42,8 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     }
     // A family may have many names; the first few identify it.
     let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
-    names
-        .into_iter()
-        .take(3)
-        .chain(more)
-        .chain(versions)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let shown = names.into_iter().take(3).chain(more).chain(versions);
+    Vec::from_iter(shown).join(", ")
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.
@@ -72,6 +68,17 @@ pub(super) fn versioned(installation: &Installation) -> String {
     )
 }
 
+/// `* cuDNN`; the mark is for the installation that the loader finds by default.
+pub(super) fn marked(installation: &Installation) -> String {
+    let mark = if installation.loader_gives { "*" } else { " " };
+    format!("{mark} {}", display_name(&installation.family))
+}
+
+/// `torch` of `torch 2.5.1`
+pub(super) fn bare_name(title: &str) -> &str {
+    title.split(' ').next().unwrap_or_default()
+}
+
 /// `NVIDIA H100 (9.0)`
 pub(super) fn gpu(gpu: &Gpu) -> String {
     let capability = gpu
@@ -82,14 +89,14 @@ pub(super) fn gpu(gpu: &Gpu) -> String {
 }
 
 /// `9.1.0.70  written in libcudnn_graph.so.9`
-pub(super) fn version_evidence(said: &VersionEvidence) -> String {
-    let by = show(&said.by);
-    match said.source {
-        VersionSource::Contents => format!("{}  written in {by}", said.version),
-        VersionSource::PackageRecord => format!("{}  from its package {by}", said.version),
-        VersionSource::FileName => format!("{}  from the file name {by}", said.version),
-        VersionSource::Header => format!("{}  from the header {by}", said.version),
-    }
+pub(super) fn version_evidence(evidence: &VersionEvidence) -> String {
+    let how = match evidence.source {
+        VersionSource::Contents => "written in",
+        VersionSource::PackageRecord => "from its package",
+        VersionSource::FileName => "from the file name",
+        VersionSource::Header => "from the header",
+    };
+    format!("{}  {how} {}", evidence.version, show(&evidence.by))
 }
 
 /// The kernel drivers that a forward-compatibility libcuda supports.
@@ -104,23 +111,30 @@ pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
 
 /// The elements of search paths that the plan removes, each with the reason.
 pub(super) fn removals(plan: &Plan) -> Vec<(String, String)> {
-    let path = plan.library_path.iter().filter_map(|element| {
-        let why = element.removed.as_ref()?;
-        let text = if element.text.is_empty() {
-            "(empty)".to_owned()
-        } else {
-            show(&element.text)
-        };
-        (*why != Removal::OwnView).then(|| (text, why.to_string()))
-    });
-    let preload = plan.preload.iter().filter_map(|element| {
-        let name = element.removed.as_ref()?;
-        Some((
-            show(&element.text),
-            format!("in LD_PRELOAD, but not the picked {}", display_name(name)),
-        ))
-    });
-    path.chain(preload).collect()
+    let mut removals = Vec::new();
+    for element in &plan.library_path {
+        if let Some(why) = &element.removed
+            && *why != Removal::OwnView
+        {
+            removals.push((element_text(&element.text), why.to_string()));
+        }
+    }
+    for element in &plan.preload {
+        if let Some(family) = &element.removed {
+            let why = format!("in LD_PRELOAD, but not the picked {}", display_name(family));
+            removals.push((show(&element.text), why));
+        }
+    }
+    removals
+}
+
+/// An element of a search path.
+pub(super) fn element_text(text: &OsStr) -> String {
+    if text.is_empty() {
+        "(empty)".to_owned()
+    } else {
+        show(text)
+    }
 }
 
 /// The names that are not installed, a line for those that the same requesters may load. `missing` has the names that the
@@ -135,20 +149,20 @@ pub(super) fn absent(absent: &[Absent], missing: &[MissingLibrary]) -> Vec<Strin
     });
     let mut lines = Vec::new();
     for ((askers, is_needed, essential), names) in grouped(of_askers) {
-        let names: Vec<&String> = names.into_iter().flatten().collect();
-        let askers: Vec<String> = askers.into_iter().map(|asker| title(asker)).collect();
-        let (is, it) = if names.len() > 1 {
+        let names = Vec::from_iter(names.into_iter().flatten());
+        let (verb, it) = if names.len() > 1 {
             ("are", "them")
         } else {
             ("is", "it")
         };
-        let (names, askers) = (shown(&names), list(&askers));
+        let names = shown(names);
+        let askers = list(askers.into_iter().map(|asker| title(asker)));
         let consequence = match (is_needed, essential) {
             (true, _) => format!("{askers} cannot be loaded without {it}"),
             (false, true) => format!("{askers} may load {it}; without {it} the GPU is not used"),
             (false, false) => format!("{askers} may load {it}"),
         };
-        lines.push(format!("{names} {is} not installed: {consequence}"));
+        lines.push(format!("{names} {verb} not installed: {consequence}"));
     }
     lines
 }
@@ -159,15 +173,12 @@ pub(super) fn is_missing(name: &str, missing: &[MissingLibrary]) -> bool {
 
 /// The files that the scan skipped.
 pub fn warnings(warnings: &[Warning], style: Style) -> String {
-    let line = |warning: &Warning| {
-        format!(
-            "{} {}: {}\n",
-            style.warning("warning:"),
-            show(&warning.path),
-            warning.fault
-        )
-    };
-    warnings.iter().map(line).collect()
+    let label = style.warning("warning:");
+    let mut text = String::new();
+    for Warning { path, fault } in warnings {
+        text.push_str(&format!("{label} {}: {fault}\n", show(path)));
+    }
+    text
 }
 
 /// The values by their keys, in the order of the first of each.
@@ -182,6 +193,14 @@ pub(super) fn grouped<K: PartialEq, V>(
         }
     }
     groups
+}
+
+/// Rows in columns below a title; nothing if there are none.
+pub(super) fn table(title: &str, rows: &[Vec<String>], style: Style) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{}\n{}", style.strong(title), style.columns("  ", rows))
 }
 
 /// `1 view`, `2 views`

@@ -148,6 +148,25 @@ impl Reader<'_> {
         self.fault(value, FaultKind::invalid(key, text, wants))
     }
 
+    fn is_no_string<T>(
+        &self,
+        wants: &'static str,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<T, SettingFault> {
+        let mut fault = self.is_not(wants, key, value);
+        if let Err(SettingFault {
+            wrong: FaultKind::Invalid {
+                text, lacks_quotes, ..
+            },
+            ..
+        }) = &mut fault
+        {
+            *lacks_quotes = key != "requires.gpu" && text.parse::<f64>().is_ok();
+        }
+        fault
+    }
+
     /// Fails for a file for other versions of cudarun. This comes first, since this version may misread the rest.
     fn needs_this_cudarun(&self, table: &DeTable<'_>) -> Result<(), SettingFault> {
         let own = env!("CARGO_PKG_VERSION")
@@ -273,7 +292,8 @@ impl Reader<'_> {
             (ValueKind::Variable, DeValue::Boolean(false)) => Vec::new(),
             (ValueKind::Variable, DeValue::String(text)) => vec![text.as_ref()],
             (ValueKind::Variable, _) => {
-                return self.is_not("a string, or false to unset the variable", full, value);
+                let wants = "a string, or false to unset the variable";
+                return self.is_no_string(wants, full, value);
             }
             (ValueKind::Words(_) | ValueKind::Directories, _) => self.strings(full, value)?,
             _ => vec![self.string(full, value)?],
@@ -311,7 +331,7 @@ impl Reader<'_> {
         value
             .get_ref()
             .as_str()
-            .map_or_else(|| self.is_not("a string", key, value), Ok)
+            .map_or_else(|| self.is_no_string("a string", key, value), Ok)
     }
 
     fn strings<'v>(

@@ -121,6 +121,8 @@ pub enum FaultKind {
         text: String,
         wants: &'static str,
         known: Box<[String]>,
+        /// A number that would be right in quotes.
+        lacks_quotes: bool,
     },
     #[error(": needs cudarun {needed}, but this is cudarun {}", env!("CARGO_PKG_VERSION"))]
     OtherCudarun { needed: VersionReq },
@@ -182,6 +184,7 @@ impl FaultKind {
             text: text.to_owned(),
             wants,
             known: known.into(),
+            lacks_quotes: false,
         }
     }
 }

@@ -3,15 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use crate::program::{Asker, Pip};
-use crate::text;
 use crate::version::Version;
 
 /// A remedy that the user can apply.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "hint", rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Hint {
     /// Requirements in pip's own grammar. With `reinstall`, pip must replace broken wheels of the same version.
     Pip {
@@ -31,19 +27,12 @@ pub enum Hint {
     /// Libraries to install in a directory, since search paths lead there first.
     Replace {
         libraries: Vec<Wanted>,
-        #[serde(serialize_with = "text::path")]
         directory: PathBuf,
     },
     /// Files or directories that every user can write to.
-    MakePrivate {
-        #[serde(serialize_with = "text::paths")]
-        paths: BTreeSet<PathBuf>,
-    },
+    MakePrivate { paths: BTreeSet<PathBuf> },
     /// Installations that another user can change: a user who trusts them can name them.
-    Trust {
-        #[serde(serialize_with = "text::paths")]
-        directories: BTreeSet<PathBuf>,
-    },
+    Trust { directories: BTreeSet<PathBuf> },
     /// The driver is too old, or there is none.
     UpdateDriver { floor: Version, has_driver: bool },
     /// The driver's libraries are missing.
@@ -68,7 +57,7 @@ pub enum Hint {
 }
 
 /// A library that would fit, to be installed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     pub family: String,
     /// Its own major version, where the SONAME has that number.

@@ -44,8 +44,7 @@ pub struct FailedProof {
     pub directory: PathBuf,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug)]
 pub enum Outcome {
     /// The program asks for nothing that is installed, or for nothing at all.
     Nothing {
@@ -59,7 +58,7 @@ pub enum Outcome {
 }
 
 /// One compatible set and how the program will be made to take it.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Plan {
     pub picks: Vec<Pick>,
     /// Installations that were not picked, with the reason.
@@ -75,13 +74,12 @@ pub struct Plan {
     pub driver_in_view: bool,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Pick {
     pub installation: Installation,
     pub asked_by: Vec<Asker>,
     pub decided_by: Criterion,
     /// It may be older than what packages were compiled with: nothing else can be picked.
-    #[serde(skip)]
     pub is_older: bool,
     /// Versions of shims, other than its own version, by whose names its files are opened.
     pub shims: BTreeSet<Version>,
@@ -110,7 +108,7 @@ impl Pick {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Rejection {
     pub installation: Summary,
     pub reason: Reason,
@@ -165,41 +163,35 @@ impl Absent {
 
 /// Names that the program may ask for and that are left to the loader: installations offer them, and none fits the
 /// other picks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Unpinned {
     pub family: String,
     pub names: Vec<String>,
     /// The reason against the installation that comes nearest.
-    #[serde(serialize_with = "text::words")]
     pub why: Reason,
     /// Search paths that come before `LD_LIBRARY_PATH` prevent a pick.
-    #[serde(skip)]
     pub is_shadowed_by_rpath: bool,
     /// A package that the program imports asks for it, and the program does not hide the GPUs.
-    #[serde(skip)]
     pub must_be_said: bool,
 }
 
 /// An element of `LD_LIBRARY_PATH`; it stays unless `removed` gives a reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathElement {
-    #[serde(serialize_with = "text::path")]
     pub text: OsString,
     pub removed: Option<Removal>,
 }
 
 /// An element of `LD_PRELOAD`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptPreload {
-    #[serde(serialize_with = "text::path")]
     pub text: OsString,
     /// The family of which it is a foreign installation, when it is removed.
     pub removed: Option<String>,
 }
 
 /// Why an inherited element is removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(tag = "why", rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Removal {
     #[error("an empty element means the current directory")]
     Empty,
@@ -292,7 +284,7 @@ impl Caution {
 }
 
 /// No set is possible.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct Conflict {
     pub unmet: Vec<Unmet>,
     /// Conditions that the machine itself does not meet.
@@ -305,7 +297,7 @@ pub struct Conflict {
 }
 
 /// A wheel to get, and what asks for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MissingWheel {
     /// `nvidia-cudnn-cu12`
     pub distribution: String,
@@ -317,13 +309,10 @@ pub struct MissingWheel {
     /// In hexadecimal digits.
     pub sha256: String,
     /// The hash of the wheel into whose directory it is unpacked: for a part of a toolkit, that of nvcc.
-    #[serde(skip)]
     pub entry: String,
     /// The tags of the file name, `manylinux_2_27_x86_64`.
-    #[serde(skip)]
     pub platform: String,
     /// The directory that holds its libraries, relative to site-packages.
-    #[serde(skip)]
     pub directory: String,
     /// The names that are asked for, `libcudnn.so.9`.
     pub names: BTreeSet<String>,
@@ -348,7 +337,7 @@ impl MissingWheel {
 }
 
 /// A family for which nothing fits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Unmet {
     pub family: String,
     pub requirements: Vec<LibraryRequirement>,

@@ -501,8 +501,7 @@ fn without_a_failed_library_the_solver_agrees_with_a_naive_search() {
 fn equal_questions_get_identical_answers() {
     for seed in 1..=40 {
         let (inventory, program) = solver_inputs::small(&mut Dice(seed * 0x9e37_79b9));
-        let answer =
-            || serde_json::to_string(&solve(&inventory, &program, &Policy::default())).unwrap();
+        let answer = || format!("{:?}", solve(&inventory, &program, &Policy::default()));
         let first = answer();
         assert!((0..5).all(|_| answer() == first), "seed {seed}");
         // The order in which installations were found decides nothing but the order of what is not picked.

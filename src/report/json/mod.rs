@@ -5,41 +5,50 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+mod decision;
+mod diagnosis;
+mod fleet;
+mod inventory;
+mod object;
+mod program;
+
+use self::decision::{
+    ConflictObject, PlanObject, StoredWheelObject, UnpinnedObject, WheelObject, passed_over,
+};
+use self::inventory::{GpuObject, InventoryObject};
+use self::object::{each, path};
+use self::program::{
+    BuildObject, CompilersObject, PredictedObject, PredictionObject, ProgramObject,
+};
+use super::diagnose::Diagnosis;
 use super::doctor;
 use super::explain::Explanation;
 use super::extensions;
 use super::fleet::FleetReport;
-use super::hints;
 use super::notes;
 use super::pin::{self, given_fault};
 use super::trace;
 use super::trace::is_of_interest;
-use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::fetch::StoredWheel;
 use crate::fleet::DoctorPage;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
+use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::predict::supply::given;
-use crate::predict::{Predicted, Prediction};
 use crate::settings::trust::Allowed;
-use crate::solve::{Conflict, MissingWheel, Outcome, Plan, Rejection, Summary};
-use crate::text::{InWords, is_hostile, show};
+use crate::solve::{MissingWheel, Outcome};
+use crate::text::{is_hostile, show};
 use crate::verify::{ProofCause, Verdict};
 
 /// Raised when a key goes or changes its meaning.
 const SCHEMA: u32 = 2;
 
 /// `list`
-pub fn inventory(mut inventory: Inventory, families: &[String]) -> String {
-    if !families.is_empty() {
-        inventory
-            .installations
-            .retain(|installation| families.contains(&installation.family));
-    }
-    finish(inventory)
+pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
+    finish(InventoryObject::new(inventory, families))
 }
 
 /// `explain`
@@ -59,39 +68,44 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         can_fetch: _,
     } = explanation;
     let pinned = decision.pinned.as_ref();
+    let mut notes = each(&program.notes, |note| notes::note(note, program));
+    notes.extend_from_slice(remarks);
     let mut object = json!({
-        "program": program,
+        "program": ProgramObject(program),
         "driver": inventory.driver,
-        "gpus": inventory.gpus,
+        "gpus": gpus(inventory),
         "warnings": inventory.warnings,
-        "notes": program.notes.iter().map(|note| notes::note(note, program)).chain(remarks.iter().cloned()).collect::<Vec<_>>(),
-        "settings": settings.iter().collect::<Vec<_>>(),
+        "notes": notes,
+        "settings": Vec::from_iter(settings.iter()),
         "environment": changes(diff),
         "view": view.map(show),
         "mode": pinned.map(|pinned| pinned.mode),
-        "passed_over": decision.passed_over,
+        "passed_over": each(&decision.passed_over, passed_over),
         "before": nvidias(before),
         "after": pinned.map(|pinned| nvidias(&pinned.after)),
         "faults": faults(before, inventory),
         "extensions": extensions::unfit(inventory, program),
     });
     let (decided, details) = match &decision.outcome {
-        Outcome::Nothing { absent, unpinned } => (
-            "nothing",
-            json!({ "absent": absent, "families": [], "unpinned": unpinned }),
-        ),
+        Outcome::Nothing { absent, unpinned } => {
+            let unpinned = each(unpinned, UnpinnedObject);
+            (
+                "nothing",
+                json!({ "absent": absent, "families": [], "unpinned": unpinned }),
+            )
+        }
         Outcome::Plan(plan) => (
             if decision.leaks() { "leak" } else { "plan" },
-            self::plan(plan),
+            value(&PlanObject(plan)),
         ),
-        Outcome::Conflict(conflict) => ("conflict", self::conflict(conflict)),
+        Outcome::Conflict(conflict) => ("conflict", value(&ConflictObject(conflict))),
     };
     object["decision"] = decided.into();
     if let Some(build) = build {
-        object["build"] = value(build);
+        object["build"] = value(&BuildObject(build));
     }
     if !compilers.supplied.is_empty() || !compilers.lacking.is_empty() {
-        object["compilers"] = value(compilers);
+        object["compilers"] = value(&CompilersObject(compilers));
     }
     merge(&mut object, details);
     merge(&mut object, instead(decision));
@@ -100,13 +114,12 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
 
 /// `fetch`
 pub fn to_fetch(wheels: &[MissingWheel], place: &Path) -> String {
-    finish(json!({ "wheels": wheels, "into": place.to_string_lossy() }))
+    finish(json!({ "wheels": each(wheels, WheelObject), "into": path(&place) }))
 }
 
 /// `fetch list`; `fetch prune` with those that it removes
 pub fn stored<'e>(entries: impl IntoIterator<Item = &'e StoredWheel>, store: &Path) -> String {
-    let entries: Vec<&StoredWheel> = entries.into_iter().collect();
-    finish(json!({ "store": store.to_string_lossy(), "wheels": entries }))
+    finish(json!({ "store": path(&store), "wheels": each(entries, StoredWheelObject) }))
 }
 
 /// `export`
@@ -133,15 +146,21 @@ pub fn examination(page: &DoctorPage) -> String {
 
 /// `fleet`
 pub fn fleet(fleet: &FleetReport) -> String {
-    finish(fleet.json())
+    finish(self::fleet::fleet(fleet))
+}
+
+/// `diagnose`
+pub fn diagnosis(diagnosis: &Diagnosis<'_>) -> String {
+    finish(self::diagnosis::diagnosis(diagnosis))
 }
 
 /// The reason why `export`, `verify` or `trace` starts nothing.
 pub fn refusal(decision: &Decision) -> String {
-    let mut object = json!({ "decision": "leak", "passed_over": decision.passed_over });
+    let passed_over = each(&decision.passed_over, passed_over);
+    let mut object = json!({ "decision": "leak", "passed_over": passed_over });
     if let Outcome::Conflict(conflict) = &decision.outcome {
         object["decision"] = "conflict".into();
-        merge(&mut object, self::conflict(conflict));
+        merge(&mut object, value(&ConflictObject(conflict)));
     }
     merge(&mut object, instead(decision));
     finish(object)
@@ -156,7 +175,7 @@ fn instead(decision: &Decision) -> Value {
 
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction) -> String {
-    let mut object = value(prediction);
+    let mut object = value(&PredictionObject(prediction));
     object["failure"] = prediction.failure.as_ref().map(trace::failure).into();
     finish(object)
 }
@@ -173,31 +192,34 @@ pub fn observation(observation: &ObservedProcess, all: bool) -> String {
 }
 
 /// The files of NVIDIA's, and those that packages bundle under other names.
-fn nvidias(prediction: &Prediction) -> Vec<&Predicted> {
-    prediction
-        .files
-        .iter()
-        .filter(|file| is_of_interest(file.family.as_ref(), &file.path))
-        .collect()
+fn nvidias(prediction: &Prediction) -> Vec<PredictedObject<'_>> {
+    let mut files = Vec::from_iter(&prediction.files);
+    files.retain(|file| is_of_interest(file.family.as_ref(), &file.path));
+    each(files, PredictedObject)
+}
+
+pub(super) fn gpus(inventory: &Inventory) -> Value {
+    value(&each(&inventory.gpus, GpuObject))
 }
 
 /// By family, the faults of the libraries that the program would get without cudarun.
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
-    let faults = given(before, inventory)
-        .into_iter()
-        .filter_map(|(family, given)| {
-            Some((
-                family.to_owned(),
-                given_fault(given.fault(inventory)?).into(),
-            ))
-        });
-    Value::Object(faults.collect())
+    let mut faults = json!({});
+    for (family, supply) in given(before, inventory) {
+        if let Some(fault) = supply.fault(inventory) {
+            faults[family] = given_fault(fault).into();
+        }
+    }
+    faults
 }
 
 /// `allow --list`
 pub fn allowed(allowed: &[Allowed]) -> String {
-    let entry = |allowed: &Allowed| json!({ "path": show(&allowed.path), "is_current": allowed.is_current });
-    finish(json!({ "allowed": allowed.iter().map(entry).collect::<Vec<_>>() }))
+    let allowed = each(
+        allowed,
+        |one| json!({ "path": show(&one.path), "is_current": one.is_current }),
+    );
+    finish(json!({ "allowed": allowed }))
 }
 
 /// `init`: the settings, and the file that they were written to.
@@ -219,96 +241,16 @@ pub fn usage_error(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
-    let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = Vec::from_iter(wrong.split_whitespace()).join(" ");
     finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
-fn plan(plan: &Plan) -> Value {
-    let families: Vec<Value> = plan
-        .picks
-        .iter()
-        .map(|pick| {
-            let others = plan
-                .rejected
-                .iter()
-                .filter(|rejection| rejection.installation.family == pick.installation.family);
-            let mut candidates = vec![candidate(
-                &Summary::of(&pick.installation),
-                true,
-                pick.decided_by.words().0,
-            )];
-            candidates.extend(others.map(rejected));
-            json!({
-                "family": pick.installation.family,
-                "picked": pick.installation,
-                "asked_by": pick.asked_by,
-                "decided_by": pick.decided_by,
-                "candidates": candidates,
-            })
-        })
-        .collect();
-    let removed: Vec<Value> = words::removals(plan)
-        .into_iter()
-        .map(|(element, why)| json!({ "element": element, "why": why }))
-        .collect();
-    json!({
-        "families": families,
-        "absent": plan.absent,
-        "unpinned": plan.unpinned,
-        "cautions": plan.cautions.iter().map(InWords::from).collect::<Vec<_>>(),
-        "tombstones": plan.tombstones,
-        "removed": removed,
-        "driver_in_view": plan.driver_in_view,
-    })
-}
-
-fn conflict(conflict: &Conflict) -> Value {
-    let unmet: Vec<Value> = conflict
-        .unmet
-        .iter()
-        .map(|unmet| {
-            json!({
-                "family": unmet.family,
-                "requirements": unmet.requirements,
-                "loader_takes": unmet.forced,
-                "candidates": unmet.candidates.iter().map(rejected).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({
-        "unmet": unmet,
-        "broken": conflict.broken,
-        "contradictions": conflict.contradictions,
-        "to_fetch": conflict.to_fetch,
-        "hint": conflict.hint.as_ref().map(hints::hint),
-    })
-}
-
-fn rejected(rejection: &Rejection) -> Value {
-    let mut object = candidate(
-        &rejection.installation,
-        false,
-        &rejection.reason.to_string(),
-    );
-    object["reason"] = value(&rejection.reason);
-    object
-}
-
-fn candidate(installation: &Summary, picked: bool, why: &str) -> Value {
-    let mut object = value(installation);
-    object["picked"] = picked.into();
-    object["why"] = why.into();
-    object
-}
-
 fn changes(diff: &Diff) -> Value {
-    let entries = diff.0.iter().map(|(name, value)| {
-        let value = value
-            .as_ref()
-            .map_or(Value::Null, |value| value.to_string_lossy().into());
-        (show(name), value)
-    });
-    Value::Object(entries.collect())
+    let mut changes = json!({});
+    for (name, value) in &diff.0 {
+        changes[show(name)] = json!(value.as_ref().map(path));
+    }
+    changes
 }
 
 fn value(of: &impl Serialize) -> Value {
@@ -321,14 +263,14 @@ fn merge(object: &mut Value, more: Value) {
     }
 }
 
-pub(super) fn finish(answer: impl Serialize) -> String {
+fn finish(answer: impl Serialize) -> String {
     let stamped = Stamped {
         answer,
         schema: SCHEMA,
         cudarun: env!("CARGO_PKG_VERSION"),
     };
     match serde_json::to_string_pretty(&stamped) {
-        Ok(text) => printable(text),
+        Ok(text) => printable(&text),
         Err(error) => finish(json!({ "error": error.to_string() })),
     }
 }
@@ -342,23 +284,18 @@ struct Stamped<T> {
 }
 
 /// Adds a line end, and escapes what JSON allows and a terminal obeys: control codes, and characters that turn or hide text.
-fn printable(text: String) -> String {
-    // Of the control codes of ASCII, only the line ends of the layout are left.
-    let is_code = |c: char| c != '\n' && is_hostile(c);
-    let mut text = if text.contains(is_code) {
-        let escaped = |c: char| {
-            if is_code(c) {
-                format!("\\u{:04x}", u32::from(c))
-            } else {
-                c.to_string()
-            }
-        };
-        text.chars().map(escaped).collect()
-    } else {
-        text
-    };
-    text.push('\n');
-    text
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len() + 1);
+    for character in text.chars() {
+        // Of the control codes of ASCII, only the line ends of the layout are left.
+        if character != '\n' && is_hostile(character) {
+            printable.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            printable.push(character);
+        }
+    }
+    printable.push('\n');
+    printable
 }
 
 #[cfg(test)]
