@@ -167,7 +167,9 @@ impl ScanContext<'_> {
     /// asks for every watched path.
     pub(super) fn watch_above(&mut self, path: &Path) {
         let below_root = path.ancestors().filter(|above| above.parent().is_some());
-        let mut above = below_root.clone().skip(1);
+        // The kernel refuses longer paths, and a record may hold one of twenty thousand parts.
+        let is_short = |above: &&Path| above.as_os_str().len() < 4096;
+        let mut above = below_root.clone().skip(1).filter(is_short);
         let nearest = above.find(|above| self.host.stat(above).is_ok());
         let nearest = nearest.or(below_root.last());
         self.watched
