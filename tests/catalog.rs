@@ -380,3 +380,11 @@ fn paths_of_places_have_a_beginning_and_layouts_a_root() {
         );
     }
 }
+
+/// Names are compared with patterns by their first four letters before anything else.
+#[test]
+fn every_member_has_four_letters_before_its_star() {
+    for member in catalog().families.iter().flat_map(|family| &family.members) {
+        assert!(member.find('*').unwrap_or(member.len()) >= 4, "{member}");
+    }
+}

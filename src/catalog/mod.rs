@@ -1,10 +1,11 @@
 //! Typed access to `profiles/`, which is embedded: library families, driver floors, GPUs, frameworks.
 //! Must not read the machine.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::formats::names;
+use crate::formats::names::{self, beginning};
 use crate::host::wheels_of_test;
 use crate::text::{list, show};
 
@@ -166,6 +167,12 @@ impl Catalog {
 
     /// `None` for a file that auditwheel has renamed, although `libnvrtc-*` matches it: only its own package asks for it.
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
+        static BEGINNINGS: LazyLock<BTreeSet<u32>> = LazyLock::new(|| {
+            let families = catalog().families.iter();
+            let members = families.flat_map(|family| &family.members);
+            members.filter_map(|member| beginning(member)).collect()
+        });
+        beginning(stem).filter(|letters| BEGINNINGS.contains(letters))?;
         let family = self
             .families
             .iter()

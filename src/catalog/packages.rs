@@ -1,15 +1,21 @@
 //! `profiles/packages.toml`: the packages of a distribution that may hold libraries. It is read apart from the rest of the
 //! catalog, with a package manager's database.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::rows::{PackageTable, Packages};
-use crate::formats::names::matches_pattern;
+use crate::formats::names::{beginning, matches_pattern};
 
 static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 
 /// Returns the row of a package; nothing if it holds no library of interest.
 pub fn packages_of(name: &str) -> Option<&'static Packages> {
+    static BEGINNINGS: LazyLock<BTreeSet<u32>> = LazyLock::new(|| {
+        let names = TABLE.package.iter().flat_map(|row| &row.names);
+        names.filter_map(|name| beginning(name)).collect()
+    });
+    beginning(name).filter(|letters| BEGINNINGS.contains(letters))?;
     TABLE.package.iter().find(|row| {
         row.names
             .iter()
@@ -22,10 +28,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_and_have_one_star() {
+    fn names_are_sorted_and_have_one_star_after_their_beginning() {
         for row in &TABLE.package {
             assert!(row.names.is_sorted(), "{:?}", row.names);
             assert!(row.names.iter().all(|name| name.matches('*').count() <= 1));
+            assert!(
+                row.names
+                    .iter()
+                    .all(|name| name.find('*').unwrap_or(name.len()) >= 4)
+            );
         }
     }
 

@@ -21,6 +21,12 @@ pub fn soname_number(name: &str) -> Option<u32> {
     split(name).and_then(|(_, suffix)| first_number(suffix))
 }
 
+/// Returns the first four bytes. Most texts begin like no pattern of a table, which is found out sooner than that none matches.
+pub fn beginning(text: &str) -> Option<u32> {
+    let bytes = text.as_bytes().first_chunk();
+    bytes.copied().map(u32::from_le_bytes)
+}
+
 /// True if the text matches the pattern, in which one `*` may mean any text, and a `[0-9]` at the beginning a digit.
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     if let Some(rest) = pattern.strip_prefix("[0-9]") {

@@ -175,7 +175,9 @@ impl ScanContext<'_> {
                 break;
             }
             nearest = directory;
-            if self.host.stat(directory).is_ok() {
+            // The kernel refuses longer paths, and a record may hold one of twenty thousand parts.
+            let is_short = directory.as_os_str().len() < 4096;
+            if is_short && self.host.stat(directory).is_ok() {
                 break;
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cudarun::catalog::{AfterProof, Fault, errors, faults};
+use cudarun::inventory::Origin;
 use serde_json::Value;
 
 use crate::fetch::wheelhouse::{Wheelhouse, app, cudart};
@@ -74,11 +75,7 @@ fn every_source_is_documented_once_and_no_other() {
 /// An installation has the first origin that applies, so the order is part of the meaning.
 #[test]
 fn every_origin_is_documented_in_the_order_that_counts() {
-    let origins = variants("src/inventory/installation.rs", "pub enum Origin {");
-    assert!(
-        origins.len() >= 12 && origins.contains(&"toolkit".to_owned()),
-        "{origins:?}"
-    );
+    let origins: Vec<&str> = Origin::all().map(Origin::word).collect();
     assert_eq!(
         rows_below("Origins"),
         origins,
@@ -227,38 +224,6 @@ fn collect(value: &Value, documented: &str, undocumented: &mut BTreeSet<String>)
             .for_each(|value| collect(value, documented, undocumented)),
         _ => {}
     }
-}
-
-/// The variants of an enum, as JSON has them.
-fn variants(file: &str, start: &str) -> Vec<String> {
-    let source = read(file);
-    let (_, variants) = source.split_once(start).unwrap();
-    let (variants, _) = variants.split_once("\n}").unwrap();
-    // Fields on lines of their own are indented further.
-    let is_variant =
-        |line: &&str| line.starts_with("    ") && line.as_bytes()[4].is_ascii_uppercase();
-    let kebab = |line: &str| {
-        let name: String = line
-            .trim()
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .collect();
-        let letters = name.chars().enumerate().map(|(index, letter)| {
-            let dash = if index > 0 && letter.is_ascii_uppercase() {
-                "-"
-            } else {
-                ""
-            };
-            format!("{dash}{}", letter.to_ascii_lowercase())
-        });
-        letters.collect::<String>()
-    };
-    variants
-        .lines()
-        .filter(|line| line.len() > 4)
-        .filter(is_variant)
-        .map(kebab)
-        .collect()
 }
 
 #[test]

@@ -6,18 +6,8 @@
 # a program convolves and starts one of the other, where nothing else can be reached and where something can. Without cudarun
 # each maps one whole cuDNN, and so it must be with cudarun. The control is a view that is not followed, which must mix the
 # child. Where LD_LIBRARY_PATH breaks one of them, each must get its own. Prints rows for the table of tests/gpu/run.sh.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/children.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache
-failed=0
-debian=/usr/lib/x86_64-linux-gnu
-toolkit=/usr/local/cuda
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 
 python=$(command -v python3)
 site=$(python3 -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))')

@@ -4,10 +4,8 @@
 # Each row hides a file where a framework looks for it: as it is, the program fails. With cudarun it gets the file of another
 # toolkit, by the variable that the framework reads, and `diagnose` names the cause. Then an extension of torch is built and runs, where CUDA_HOME leads
 # nowhere. The files are back in their places afterwards. Prints rows for the table of tests/gpu/run.sh.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/compilers.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 toolkit=$(realpath /usr/local/cuda)
 hidden=()
 restore() {
@@ -15,12 +13,8 @@ restore() {
     hidden=()
 }
 trap 'restore; rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache TRITON_CACHE_DIR=$work/triton
+export TRITON_CACHE_DIR=$work/triton
 unset CUDA_HOME CUDA_PATH CUDA_ROOT XLA_FLAGS TRITON_PTXAS_PATH TRITON_PTXAS_BLACKWELL_PATH
-failed=0
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
 
 hide() { mv "$1" "$1.hidden" && hidden+=("$1"); }
 

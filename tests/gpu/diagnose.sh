@@ -6,23 +6,14 @@
 # must end with the same status, and must name the cause first. The cure that it prints first is then executed, where it is
 # one for this shell, and the program must work. The cases run at the same time. DIR (target/wheels) contains the wheel
 # nvidia-cuda-nvrtc-cu11 11.7.99; without it, its row is skipped. Prints rows for the table of tests/gpu/run.sh.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/diagnose.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 wheels=$(realpath "${2:-$here/../../target/wheels}" 2>/dev/null)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 top=$work
 mkdir "$work/bin" "$work/stub"
 ln -s "$cudarun" "$work/bin/cudarun"
-export XDG_CACHE_HOME=$work/cache PATH=$work/bin:$PATH
-failed=0
-debian=/usr/lib/x86_64-linux-gnu
-toolkit=/usr/local/cuda
+export PATH=$work/bin:$PATH
 ln -s "$toolkit/lib64/stubs/libcuda.so" "$work/stub/libcuda.so.1"
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
 
 # explained CAUSE CERTAINTY LABEL ENVIRONMENT COMMAND…: CERTAINTY is `is`, or `may-be` where the driver alone knows.
 explained() {

@@ -5,18 +5,12 @@
 # it cannot start. `cudarun --fetch` takes both from the wheels in DIR, without network; then they are proved, and the program
 # computes on the GPU. DIR contains the wheels nvidia-cuda-runtime-cu12 and nvidia-nvjitlink-cu12 (40 MB); without them the row
 # is skipped. Prints rows for the table of tests/gpu/run.sh.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/fetch.sh PATH-TO-cudarun [DIR]}")
-here=$(dirname "$(realpath "$0")")
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 wheels=$(realpath "${2:-$here/../../target/wheels}" 2>/dev/null)
-work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache XDG_DATA_HOME=$work/data XDG_CONFIG_HOME=$work/config
+export XDG_DATA_HOME=$work/data XDG_CONFIG_HOME=$work/config
 mkdir -p "$XDG_DATA_HOME" "$XDG_CONFIG_HOME/cudarun"
-failed=0
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
 
 if ! ls "$wheels"/nvidia_cuda_runtime_cu12-*.whl "$wheels"/nvidia_nvjitlink_cu12-*.whl >/dev/null 2>&1; then
     row skipped "C, fetched" "no wheels in DIR" "" ""

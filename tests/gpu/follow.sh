@@ -5,15 +5,8 @@
 # Each launcher starts torch in an environment that gives it half of another cuDNN: without cudarun it breaks or mixes, and
 # with cudarun before the launcher it must work with one copy of each family. Prints rows for the table of tests/gpu/run.sh.
 # pytest and accelerate come from wheels in target/wheels, where the environment lacks them.
-set -u
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-debian=/usr/lib/x86_64-linux-gnu
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 
 # As it is installed: another user must be able to read the module.
 mkdir -p "$work/inst/bin" "$work/inst/lib/cudarun"
@@ -21,7 +14,7 @@ cp "${1:?usage: tests/gpu/follow.sh PATH-TO-cudarun}" "$work/inst/bin/cudarun"
 cudarun=$work/inst/bin/cudarun
 "$cudarun" --module-for "$cudarun" >"$work/inst/lib/cudarun/follow.so"
 chmod -R go+rX "$work"
-export HOME=$work/home XDG_CACHE_HOME=$work/cache
+export HOME=$work/home
 mkdir "$HOME"
 
 # below LABEL COMMAND…: `$S` is the script in the command.

@@ -6,22 +6,12 @@
 # they are: each must be called by its name. The control is a C program that convolves (it must fail where the proof
 # does), and the cure is the same environment under cudarun. In the end the time of a proof is compared with that of the
 # C program.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/proof.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache
-failed=0
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 
-debian=/usr/lib/x86_64-linux-gnu
-toolkit=/usr/local/cuda
 wheel=$(python3 -c 'import os, nvidia.cudnn as m; print(os.path.join(list(m.__path__)[0], "lib"))' 2>/dev/null)
 program=$work/program
 cc -O1 -o "$program" "$here/convcheck.c" -ldl -lm || exit 1
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
 
 # verify EXPECTED SETTING OPTIONS…: prints the verdict; the status says whether it is the one that is expected.
 verify() {

@@ -1,6 +1,16 @@
-# shellcheck shell=bash disable=SC2034,SC2154  # `here`, `work` and `failed` belong to the script that reads this
+# shellcheck shell=bash disable=SC2034  # the script that reads this uses the variables
+# The beginning of each script here: `cudarun` is what is tested, `work` a directory for the run, `here` that of the scripts.
+set -u
+cudarun=$(realpath "${1:?usage: $0 PATH-TO-cudarun}")
+here=$(dirname "$(realpath "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 # Programs of several cases share the GPU.
-export XLA_PYTHON_CLIENT_PREALLOCATE=false
+export XDG_CACHE_HOME=$work/cache XLA_PYTHON_CLIENT_PREALLOCATE=false
+failed=0
+debian=/usr/lib/x86_64-linux-gnu
+toolkit=/usr/local/cuda
+
 # row RESULT PROGRAM ENVIRONMENT WITHOUT WITH: prints a row of docs/gpu-results.md. A row that fails keeps its whole text.
 row() {
     local line
@@ -17,8 +27,8 @@ row() {
 at_once() {
     local place
     place=$(mktemp -d "$work/case.XXXX")
+    local work=$place failed=0
     (
-        work=$place failed=0
         "$@"
         exit $failed
     ) >"$place/rows" 2>&1 &

@@ -8,19 +8,8 @@
 # JAX is pinned to a cuDNN that its own search paths do not lead to, demands on the machine are met or not, and what was
 # recorded is taken again. Then comes the proof (proof.sh). Prints a row a case and exits with 1 when any row fails. The cases
 # of a part run at the same time.
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/run.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache
-failed=0
-
-debian=/usr/lib/x86_64-linux-gnu
-toolkit=/usr/local/cuda
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 
 has_module() { python3 -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$1') is None)" 2>/dev/null; }
 

@@ -5,17 +5,8 @@
 # elsewhere. One whole cuDNN of another 9.x works, so each start must succeed; parts of two versions fail without
 # cudarun. Prints rows for the table of tests/gpu/run.sh.
 # shellcheck disable=SC2086  # settings are lists of words here
-set -u
-cudarun=$(realpath "${1:?usage: tests/gpu/shims.sh PATH-TO-cudarun}")
-here=$(dirname "$(realpath "$0")")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export XDG_CACHE_HOME=$work/cache
-failed=0
-debian=/usr/lib/x86_64-linux-gnu
-
-# shellcheck source=/dev/null
-. "$here/row.sh"
+# shellcheck source=tests/gpu/row.sh
+. "$(dirname "$(realpath "$0")")/row.sh"
 
 wheel=$(python3 -c 'import nvidia, os; print(os.path.join(list(nvidia.__path__)[0], "cudnn/lib"))')
 

@@ -1,24 +1,22 @@
 //! What a program certainly needs comes before what it may try, and what a person asks for is kept or refused: with a GPU and
 //! without one.
 
-use serde_json::Value;
+use cudarun::solve::Caution;
 
 use crate::support::Run;
+use crate::support::decided::{Decided, decided};
 use crate::support::machine::Machine;
-use crate::support::parts::{SHIELDED, SITE, cudnn, elf, library, node, python, refused, text};
+use crate::support::parts::{SHIELDED, SITE, cudnn, elf, library, node, python, text};
 
-fn explain(machine: &Machine, library_path: &str, command: &[&str]) -> Value {
-    let words = [&["explain", "--json"], command].concat();
-    Run::on(machine, &words)
-        .env("LD_LIBRARY_PATH", library_path)
-        .json()
-}
-
-fn picked(explained: &Value, name: &str) -> Vec<String> {
-    let families = explained["families"].as_array().unwrap();
-    let of_family = families.iter().filter(|entry| entry["family"] == name);
-    let directory = |entry: &Value| entry["picked"]["directory"].as_str().map(str::to_owned);
-    of_family.filter_map(directory).collect()
+/// The directories that a family was picked from.
+fn picked<'d>(decided: &'d Decided, family: &str) -> Vec<&'d str> {
+    let of_family = decided
+        .picks
+        .iter()
+        .filter(|pick| pick.installation.family == family);
+    of_family
+        .map(|pick| pick.installation.directory.to_str().unwrap())
+        .collect()
 }
 
 fn installed(name: &str, version: &str, requires: &str) -> String {
@@ -118,22 +116,22 @@ fn certain_needs_come_before_names_that_are_tried() {
                 "import bitsandbytes; import torch",
                 "import bitsandbytes",
             ] {
-                let explained = explain(&machine, path, &["python3", "-c", code]);
+                let explained = decided(&machine, path, &["python3", "-c", code]);
                 assert_eq!(
                     picked(&explained, "nvjitlink"),
                     [JIT],
-                    "{path}: {explained:#}"
+                    "{path}: {explained:#?}"
                 );
                 assert_eq!(
                     picked(&explained, "cusparse").len(),
                     1,
-                    "{path}: {explained:#}"
+                    "{path}: {explained:#?}"
                 );
                 let cudart = format!("{SITE}/nvidia/cuda_runtime/lib");
                 assert_eq!(
                     picked(&explained, "cudart"),
                     [cudart],
-                    "{path}: {explained:#}"
+                    "{path}: {explained:#?}"
                 );
             }
         }
@@ -149,7 +147,7 @@ fn names_that_are_tried_are_met_where_nothing_is_against_it() {
         .filter(|file| !file.contains(&format!("{SITE}/nvidia")) && !file.contains("torch"))
         .collect();
     let machine = python(&own);
-    let explained = explain(
+    let explained = decided(
         &machine,
         "/opt/cuda13",
         &["python3", "-c", "import bitsandbytes"],
@@ -157,12 +155,12 @@ fn names_that_are_tried_are_met_where_nothing_is_against_it() {
     assert_eq!(
         picked(&explained, "cudart"),
         ["/opt/cuda13"],
-        "{explained:#}"
+        "{explained:#?}"
     );
 }
 
 #[test]
-fn what_a_person_asks_for_is_kept_or_refused() {
+fn what_a_person_asks_for_is_kept_or_decided() {
     let path = "/opt/jit:/opt/cuda13";
     for files in [vec![], vec![node()]] {
         let machine = python(&[torch_with_bitsandbytes(), files].concat());
@@ -173,18 +171,16 @@ fn what_a_person_asks_for_is_kept_or_refused() {
             ("--pin", "cudart=12.4"),
         ] {
             // Whether the modes of this machine can pin it is another question.
-            let words = [&["explain", "--json"], &with(option, value)[..]].concat();
-            let run = Run::on(&machine, &words).env("LD_LIBRARY_PATH", path);
-            let explained: Value = serde_json::from_str(&run.any_stderr().output().0).unwrap();
+            let explained = decided(&machine, path, &with(option, value));
             assert_eq!(
                 picked(&explained, "nvjitlink"),
                 [JIT],
-                "{value}: {explained:#}"
+                "{value}: {explained:#?}"
             );
             assert_eq!(
                 picked(&explained, "cusparse").len(),
                 1,
-                "{value}: {explained:#}"
+                "{value}: {explained:#?}"
             );
         }
         for (option, value) in [
@@ -197,17 +193,16 @@ fn what_a_person_asks_for_is_kept_or_refused() {
             // It is not installed.
             ("--pin", "nvjitlink=12.9"),
         ] {
-            let conflict = refused(&machine, path, &with(option, value));
-            let hint = conflict["hint"].as_str().unwrap();
-            assert!(hint.contains(option), "{value}: {conflict:#}");
-            assert_eq!(conflict["unmet"][0]["family"], "nvjitlink", "{conflict:#}");
+            let conflict = decided(&machine, path, &with(option, value));
+            assert!(conflict.hint.contains(option), "{value}: {conflict:#?}");
+            assert_eq!(conflict.unmet(), "nvjitlink", "{conflict:#?}");
         }
     }
 }
 
 /// A pin of names that are only tried, of which nothing is installed. Control: without the pin it starts.
 #[test]
-fn a_pin_of_what_is_nowhere_is_refused() {
+fn a_pin_of_what_is_nowhere_is_decided() {
     let files = torch_with_bitsandbytes();
     let without: Vec<String> = files
         .into_iter()
@@ -217,9 +212,9 @@ fn a_pin_of_what_is_nowhere_is_refused() {
     let machine = python(&without);
     let code = ["python3", "-c", "import bitsandbytes"];
     let pinned = [&["--pin", "nvjitlink=12.4"][..], &code].concat();
-    let conflict = refused(&machine, "/opt/cuda13", &pinned);
-    assert_eq!(conflict["unmet"][0]["family"], "nvjitlink", "{conflict:#}");
-    explain(&machine, "/opt/cuda13", &code);
+    let conflict = decided(&machine, "/opt/cuda13", &pinned);
+    assert_eq!(conflict.unmet(), "nvjitlink", "{conflict:#?}");
+    assert_ne!(decided(&machine, "/opt/cuda13", &code).decision, "conflict");
 }
 
 /// jax, which was compiled for cuDNN 9.8.
@@ -256,11 +251,11 @@ fn without_a_gpu_an_older_set_is_better_than_a_mix() {
     let warning = "no GPU is reachable, and cuDNN 9.1.0.70 is pinned although it is older than 9.8, for which jax 0.9.0 \
                    was compiled";
     let machine = with(&[torn()]);
-    let explained = explain(&machine, "/opt/torn", JAX);
-    assert_eq!(picked(&explained, "cudnn"), [OWN_CUDNN], "{explained:#}");
-    assert_eq!(
-        explained["cautions"][0]["caution"], "older",
-        "{explained:#}"
+    let explained = decided(&machine, "/opt/torn", JAX);
+    assert_eq!(picked(&explained, "cudnn"), [OWN_CUDNN], "{explained:#?}");
+    assert!(
+        matches!(explained.cautions[0], Caution::Older { .. }),
+        "{explained:#?}"
     );
     let export = |machine: &Machine, path: &str| {
         Run::on(machine, &[&["export"], JAX].concat())
@@ -278,12 +273,12 @@ fn without_a_gpu_an_older_set_is_better_than_a_mix() {
 
     // With a GPU, or if a person insists, it is refused.
     let with_gpu = with(&[torn(), node()]);
-    assert_eq!(
-        refused(&with_gpu, "/opt/torn", JAX)["unmet"][0]["family"],
-        "cudnn"
-    );
+    assert_eq!(decided(&with_gpu, "/opt/torn", JAX).unmet(), "cudnn");
     let insisting = [&["--require", "cudnn>=9"][..], JAX].concat();
-    refused(&machine, "/opt/torn", &insisting);
+    assert_eq!(
+        decided(&machine, "/opt/torn", &insisting).decision,
+        "conflict"
+    );
     // Where nothing can be mixed, it is left to the loader.
     let alone = with(&[]);
     export(&alone, "")
@@ -298,9 +293,9 @@ fn without_a_gpu_an_older_set_is_better_than_a_mix() {
         ]
         .concat(),
     );
-    let explained = explain(&fitting, "/opt/torn:/opt/old", JAX);
-    assert_eq!(picked(&explained, "cudnn"), [OWN_CUDNN], "{explained:#}");
-    assert_eq!(explained["cautions"].as_array().unwrap().len(), 0);
+    let explained = decided(&fitting, "/opt/torn:/opt/old", JAX);
+    assert_eq!(picked(&explained, "cudnn"), [OWN_CUDNN], "{explained:#?}");
+    assert_eq!(explained.cautions, []);
     // Two parts are no whole.
     let both_torn = python(
         &[
@@ -358,7 +353,7 @@ fn cudnn_12(version: &str) -> String {
 }
 
 fn hint(machine: &Machine, path: &str, command: &[&str]) -> String {
-    refused(machine, path, command)["hint"].to_string()
+    decided(machine, path, command).hint
 }
 
 const NEWER_CUDNN: &[&str] = &[
@@ -388,7 +383,7 @@ fn a_cudnn_that_a_person_asks_for_is_for_the_cuda_of_the_rest() {
         );
         for path in ["", "/opt/thirteen"] {
             let hint = hint(&machine, path, NEWER_CUDNN);
-            assert!(hint.contains("\\\"nvidia-cudnn-cu12==9."), "{hint}");
+            assert!(hint.contains("\"nvidia-cudnn-cu12==9."), "{hint}");
             assert!(!hint.contains("cu13"), "{hint}");
         }
     }
@@ -402,21 +397,21 @@ fn a_cudnn_that_a_person_asks_for_is_for_the_cuda_of_the_rest() {
         .concat(),
     );
     for path in ["/opt/thirteen:/opt/twelve", "/opt/twelve:/opt/thirteen"] {
-        let explained = explain(&machine, path, NEWER_CUDNN);
+        let explained = decided(&machine, path, NEWER_CUDNN);
         assert_eq!(
             picked(&explained, "cudnn"),
             ["/opt/twelve"],
-            "{explained:#}"
+            "{explained:#?}"
         );
     }
     // A program of CUDA 13, and one that does not say: the one for CUDA 13 fits.
     for cublas in ["libcublas.so.13", "libz.so.1"] {
         let machine = python(&[&ctranslate2(cublas)[..], std::slice::from_ref(&thirteen)].concat());
-        let explained = explain(&machine, "/opt/thirteen", NEWER_CUDNN);
+        let explained = decided(&machine, "/opt/thirteen", NEWER_CUDNN);
         assert_eq!(
             picked(&explained, "cudnn"),
             ["/opt/thirteen"],
-            "{explained:#}"
+            "{explained:#?}"
         );
     }
 }
@@ -432,10 +427,10 @@ fn installed_wheels_decide_which_cuda_is_offered() {
     // What is installed is another question: nothing says that the program is for CUDA 12.
     let thirteen = cudnn("/opt/thirteen", "9.12.0.46", SHIELDED).replace("12040", "13000");
     let machine = python(&[cublas_12(), cudnn_12("9.1.0.70"), thirteen]);
-    let explained = explain(&machine, "/opt/thirteen", &command);
+    let explained = decided(&machine, "/opt/thirteen", &command);
     assert_eq!(
         picked(&explained, "cudnn"),
         ["/opt/thirteen"],
-        "{explained:#}"
+        "{explained:#?}"
     );
 }

@@ -3,59 +3,25 @@
 
 use std::fs;
 
-use serde_json::Value;
+use cudarun::program::Demand;
+use cudarun::solve::{Caution, Reason};
 
 use crate::support::Run;
+use crate::support::decided::{Decided, decided, decided_with};
 use crate::support::machine::Machine;
 use crate::support::parts::{
     SHIELDED, SITE, SUBLIBRARIES, SYSTEM, cudnn, driver, elf, kernel, library, link, machine,
     program, python, text,
 };
 
-fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
-    let run = Run::on(machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", library_path);
-    run.status(status).json()
+fn explain(machine: &Machine, library_path: &str) -> Decided {
+    decided(machine, library_path, &["app"])
 }
 
-fn family<'v>(explained: &'v Value, name: &str) -> &'v Value {
-    let families = explained["families"]
-        .as_array()
-        .unwrap_or_else(|| panic!("{explained:#}"));
-    families
-        .iter()
-        .find(|entry| entry["family"] == name)
-        .unwrap()
-}
-
-fn picked<'v>(explained: &'v Value, name: &str) -> &'v str {
-    family(explained, name)["picked"]["directory"]
-        .as_str()
-        .unwrap()
-}
-
-/// Why the installation in a directory was not picked, with the reason under a clash.
-fn why_not<'v>(explained: &'v Value, name: &str, directory: &str) -> &'v str {
-    let of_plan = || family(explained, name)["candidates"].as_array().unwrap();
-    let of_conflict = explained["unmet"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|unmet| unmet["family"] == name);
-    let candidates =
-        of_conflict.map_or_else(of_plan, |unmet| unmet["candidates"].as_array().unwrap());
-    let it = candidates
-        .iter()
-        .find(|candidate| candidate["directory"] == directory)
-        .unwrap();
-    let reason = &it["reason"];
-    let reason = if reason["reason"] == "clash" {
-        &reason["why"]
-    } else {
-        reason
-    };
-    reason["reason"]
-        .as_str()
-        .unwrap_or_else(|| panic!("{it:#}"))
+/// The reason against the installation in a directory, that under a clash.
+#[track_caller]
+fn why_not<'d>(decided: &'d Decided, family: &str, directory: &str) -> &'d Reason {
+    decided.reason(family, directory).deepest()
 }
 
 /// A whole cuDNN 8.
@@ -99,20 +65,18 @@ fn a_mixed_or_incomplete_family_loads_and_then_fails() {
     let cnn = "soname = 'libcudnn_cnn.so.9', runpath = '$ORIGIN'";
     let mixed = graph.replace(cnn, &format!("soname = 'libcudnn_cnn.so.9', {foreign}"));
     let machine = machine(&[whole, missing, mixed, app()]);
-    let explained = explain(&machine, 0, "/opt/torn:/opt/mixed:/opt/whole");
-    assert_eq!(
-        picked(&explained, "cudnn"),
-        "/opt/whole",
-        "older, and sound"
-    );
-    assert_eq!(why_not(&explained, "cudnn", "/opt/torn"), "incomplete");
-    assert_eq!(why_not(&explained, "cudnn", "/opt/mixed"), "mixed");
-    let conflict = explain(&machine, 1, "/opt/torn:/opt/mixed");
-    assert_eq!(
-        conflict["unmet"][0]["candidates"].as_array().unwrap().len(),
-        2,
-        "{conflict:#}"
-    );
+    let explained = explain(&machine, "/opt/torn:/opt/mixed:/opt/whole");
+    assert_eq!(explained.picked("cudnn"), "/opt/whole", "older, and sound");
+    assert!(matches!(
+        why_not(&explained, "cudnn", "/opt/torn"),
+        Reason::Incomplete { .. }
+    ));
+    assert!(matches!(
+        why_not(&explained, "cudnn", "/opt/mixed"),
+        Reason::Mixed { .. }
+    ));
+    let conflict = explain(&machine, "/opt/torn:/opt/mixed");
+    assert_eq!(conflict.unmet[0].candidates.len(), 2, "{conflict:#?}");
 }
 
 #[test]
@@ -124,20 +88,18 @@ fn another_major_of_cudnn_is_no_cudnn_for_a_program() {
         cudnn8("/opt/eight", "8.9.7"),
         program("app", &["libcudnn.so.8", "libc.so.6"], ""),
     ]);
-    let explained = explain(&machine, 0, "/opt/nine:/opt/eight");
-    assert_eq!(picked(&explained, "cudnn"), "/opt/eight");
-    assert_eq!(explained["families"][0]["picked"]["version"], "8.9.7");
-    let conflict = explain(&machine, 1, "/opt/nine");
-    assert_eq!(why_not(&conflict, "cudnn", "/opt/nine"), "other-name");
+    let explained = explain(&machine, "/opt/nine:/opt/eight");
+    assert_eq!(explained.picked("cudnn"), "/opt/eight");
+    let version = explained.pick("cudnn").installation.version;
+    assert_eq!(version, "8.9.7".parse().ok());
+    let conflict = explain(&machine, "/opt/nine");
+    assert!(matches!(
+        why_not(&conflict, "cudnn", "/opt/nine"),
+        Reason::OtherName { .. }
+    ));
+    assert_eq!(conflict.contradictions[0].members.len(), 1);
     assert_eq!(
-        conflict["contradictions"][0]["members"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "install cuDNN 8 for CUDA 12, and add its directory to LD_LIBRARY_PATH"
     );
 }
@@ -167,20 +129,20 @@ fn an_nvjitlink_older_than_cusparse_is_told_by_its_symbols() {
         library("/opt/old", "libcusparse", "12", "12.3.1.170", &fields),
         program("app", &["libcusparse.so.12", "libc.so.6"], ""),
     ]);
-    let explained = explain(&machine, 0, "/opt/old:/opt/new");
-    assert_eq!(picked(&explained, "cusparse"), "/opt/old");
+    let explained = explain(&machine, "/opt/old:/opt/new");
+    assert_eq!(explained.picked("cusparse"), "/opt/old");
     assert_eq!(
-        picked(&explained, "nvjitlink"),
+        explained.picked("nvjitlink"),
         "/opt/new",
         "although the other stands beside it"
     );
-    assert_eq!(
+    assert!(matches!(
         why_not(&explained, "nvjitlink", "/opt/old"),
-        "lacks-symbols"
-    );
-    let conflict = explain(&machine, 1, "/opt/old");
+        Reason::LacksSymbols { .. }
+    ));
+    let conflict = explain(&machine, "/opt/old");
     assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "install nvJitLink 12.4 or newer for CUDA 12, and add its directory to LD_LIBRARY_PATH"
     );
 }
@@ -205,9 +167,12 @@ fn a_cublas_beside_the_cublaslt_of_another_build_is_told_by_its_symbols() {
             ),
         program("app", &["libcublas.so.12", "libc.so.6"], ""),
     ]);
-    let explained = explain(&machine, 0, "/opt/torn:/opt/whole");
-    assert_eq!(picked(&explained, "cublas"), "/opt/whole");
-    assert_eq!(why_not(&explained, "cublas", "/opt/torn"), "lacks-symbols");
+    let explained = explain(&machine, "/opt/torn:/opt/whole");
+    assert_eq!(explained.picked("cublas"), "/opt/whole");
+    assert!(matches!(
+        why_not(&explained, "cublas", "/opt/torn"),
+        Reason::LacksSymbols { .. }
+    ));
 }
 
 /// libcusolver.so.11 is CUDA 11's and CUDA 12's, libcusparse.so.12 is CUDA 12's and CUDA 13's.
@@ -240,17 +205,17 @@ fn one_soname_of_two_cudas_is_recognised_by_its_dependencies() {
     };
     let path = "/opt/11:/opt/12";
     let eleven = of("libcublas.so.11");
-    assert_eq!(picked(&explain(&eleven, 0, path), "cusolver"), "/opt/11");
+    assert_eq!(explain(&eleven, path).picked("cusolver"), "/opt/11");
     let twelve = of("libcublas.so.12");
-    assert_eq!(picked(&explain(&twelve, 0, path), "cusolver"), "/opt/12");
-    let torn = explain(&twelve, 1, "/opt/11");
-    assert_eq!(torn["decision"], "conflict", "CUDA 11's alone does not do");
+    assert_eq!(explain(&twelve, path).picked("cusolver"), "/opt/12");
+    let torn = explain(&twelve, "/opt/11");
+    assert_eq!(torn.decision, "conflict", "CUDA 11's alone does not do");
     let half = of("libcublas.so.12");
     fs::remove_file(half.real("/opt/12/libcusolver.so.11")).unwrap();
     fs::remove_file(half.real("/opt/12/libcusolver.so.11.6.1.9")).unwrap();
-    let torn = explain(&half, 1, path);
+    let torn = explain(&half, path);
     assert_eq!(
-        torn["hint"],
+        torn.hint,
         "install cuSOLVER for CUDA 12, and add its directory to LD_LIBRARY_PATH"
     );
 }
@@ -275,20 +240,18 @@ fn an_nccl_that_lacks_what_is_imported_is_told_by_its_symbols() {
             program("app", &["libnccl.so.2", "libc.so.6"], imports),
         ])
     };
-    let explained = explain(&files(imports), 0, "/opt/old:/opt/new");
-    assert_eq!(picked(&explained, "nccl"), "/opt/new");
-    assert_eq!(why_not(&explained, "nccl", "/opt/old"), "lacks-symbols");
-    let conflict = explain(&files(imports), 1, "/opt/old");
-    let text = conflict["unmet"][0]["candidates"][0]["why"]
-        .as_str()
-        .unwrap();
+    let explained = explain(&files(imports), "/opt/old:/opt/new");
+    assert_eq!(explained.picked("nccl"), "/opt/new");
+    assert!(matches!(
+        why_not(&explained, "nccl", "/opt/old"),
+        Reason::LacksSymbols { .. }
+    ));
+    let conflict = explain(&files(imports), "/opt/old");
+    let text = conflict.unmet[0].candidates[0].reason.to_string();
     assert_eq!(text, "lacks `ncclCommRegister`, which app imports");
     let fewer = "imports = { '' = ['ncclCommInitRank'] }";
-    assert_eq!(
-        picked(&explain(&files(fewer), 0, "/opt/old"), "nccl"),
-        "/opt/old",
-        "the control"
-    );
+    let control = explain(&files(fewer), "/opt/old");
+    assert_eq!(control.picked("nccl"), "/opt/old");
 }
 
 /// The record of TensorFlow 2.5: built with CUDA 11.2 and cuDNN 8.1.0.
@@ -341,11 +304,9 @@ fn ampere() -> String {
         + &driver("/usr/lib/x86_64-linux-gnu", "460.32.03")
 }
 
-fn explain_python(machine: &Machine, status: i32, library_path: &str, code: &str) -> Value {
-    let run = Run::on(machine, &["explain", "--json", "python3", "-c", code]);
-    run.env("LD_LIBRARY_PATH", library_path)
-        .status(status)
-        .json()
+#[track_caller]
+fn explain_python(machine: &Machine, library_path: &str, code: &str) -> Decided {
+    decided(machine, library_path, &["python3", "-c", code])
 }
 
 /// "Loaded runtime CuDNN library: 8.0.5 but source was compiled with: 8.1.0"
@@ -362,14 +323,13 @@ fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
     };
     let import = "import tensorflow";
     let alone = python(&[base()]);
-    let conflict = explain_python(&alone, 1, "/opt/cuda", import);
-    assert_eq!(
+    let conflict = explain_python(&alone, "/opt/cuda", import);
+    assert!(matches!(
         why_not(&conflict, "cudnn", "/opt/cuda"),
-        "too-old",
-        "{conflict:#}"
-    );
+        Reason::TooOld { .. }
+    ));
     assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.9.6.50\""
     );
     let words = ["export", "python3", "-c", import];
@@ -385,10 +345,13 @@ fn a_cudnn_older_than_what_was_compiled_with_is_left_for_a_newer() {
         .check();
     for newer in ["8.1.1", "8.9.7"] {
         let machine = python(&[base(), cudnn8("/opt/newer", newer)]);
-        let explained = explain_python(&machine, 0, "/opt/cuda:/opt/newer", import);
-        assert_eq!(picked(&explained, "cudnn"), "/opt/newer");
-        assert_eq!(why_not(&explained, "cudnn", "/opt/cuda"), "too-old");
-        assert_eq!(picked(&explained, "cublas"), "/opt/cuda");
+        let explained = explain_python(&machine, "/opt/cuda:/opt/newer", import);
+        assert_eq!(explained.picked("cudnn"), "/opt/newer");
+        assert!(matches!(
+            why_not(&explained, "cudnn", "/opt/cuda"),
+            Reason::TooOld { .. }
+        ));
+        assert_eq!(explained.picked("cublas"), "/opt/cuda");
     }
 }
 
@@ -418,27 +381,25 @@ fn a_framework_for_cudnn_8_is_not_given_cudnn_9() {
         torch("2.1.2", "11.8", "8.7.0.84", TURING_ON),
         cudnn(SYSTEM, "9.1.0.70", SHIELDED),
     ];
-    let no_gpu = explain_python(&python(&files), 0, "", "import torch");
+    let no_gpu = explain_python(&python(&files), "", "import torch");
     assert_eq!(
-        no_gpu["decision"], "nothing",
+        no_gpu.decision, "nothing",
         "the control: what torch makes of that is its own affair"
     );
     let files = [files.concat(), ampere()];
     let machine = python(&files);
-    let conflict = explain_python(&machine, 1, "", "import torch");
-    assert_eq!(why_not(&conflict, "cudnn", SYSTEM), "other-name");
+    let conflict = explain_python(&machine, "", "import torch");
+    assert!(matches!(
+        why_not(&conflict, "cudnn", SYSTEM),
+        Reason::OtherName { .. }
+    ));
     assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "/opt/venv/bin/python3 -m pip install \"nvidia-cudnn-cu11==8.7.0.84\" \"nvidia-cublas-cu11==11.11.3.6\""
     );
     let with_eight = python(&[files.concat(), cudnn8("/opt/eight", "8.9.6")]);
-    assert_eq!(
-        picked(
-            &explain_python(&with_eight, 0, "/opt/eight", "import torch"),
-            "cudnn"
-        ),
-        "/opt/eight"
-    );
+    let eight = explain_python(&with_eight, "/opt/eight", "import torch");
+    assert_eq!(eight.picked("cudnn"), "/opt/eight");
 }
 
 /// "no kernel image is available for execution on the device"
@@ -460,13 +421,13 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
     let torch = torch("2.11.0", "12.8", "9.1.0.70", TURING_ON);
     // A GeForce GTX 1080: too old for the build.
     let old = python(&[base.clone(), torch.clone(), gpu(0, "0x1b80")]);
-    let conflict = explain_python(&old, 1, "", "import torch");
+    let conflict = explain_python(&old, "", "import torch");
+    let Demand::Code(code) = &conflict.broken[0].condition.demand else {
+        panic!("{conflict:#?}")
+    };
+    assert_eq!(code.first().unwrap().to_string(), "sm_75");
     assert_eq!(
-        conflict["broken"][0]["condition"]["demand"]["code"][0], "sm_75",
-        "{conflict:#}"
-    );
-    assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "/opt/venv/bin/python3 -m pip install \"torch>=2.1,<2.8\""
     );
     Run::on(&old, &["export", "python3", "-c", "import torch"])
@@ -479,9 +440,9 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
         .check();
     // A GeForce RTX 5090: too new for it, and what is there already satisfies `>=2.11`.
     let new = python(&[base.clone(), torch.clone(), gpu(0, "0x2b85")]);
-    let conflict = explain_python(&new, 1, "", "import torch");
+    let conflict = explain_python(&new, "", "import torch");
     assert_eq!(
-        conflict["hint"],
+        conflict.hint,
         "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\""
     );
     // Beside a GPU that it has code for it is left out, and that is said.
@@ -495,19 +456,12 @@ fn a_build_without_code_for_this_gpu_cannot_be_helped_by_a_path() {
         gpu(1, "0x2335"),
         text("/dev/nvidia1", ""),
     ]);
-    let explained = explain_python(&both, 0, "", "import torch");
-    assert_eq!(
-        explained["cautions"][0]["caution"], "leaves-out",
-        "{explained:#}"
+    let explained = explain_python(&both, "", "import torch");
+    assert!(
+        matches!(explained.cautions[0], Caution::LeavesOut { .. }),
+        "{explained:#?}"
     );
-    let hidden = Run::on(
-        &old,
-        &["explain", "--json", "python3", "-c", "import torch"],
-    )
-    .env("CUDA_VISIBLE_DEVICES", "");
-    assert_eq!(
-        hidden.json()["decision"],
-        "plan",
-        "the control: no GPU is meant to be used"
-    );
+    let hidden = [("CUDA_VISIBLE_DEVICES", "")];
+    let hidden = decided_with(&old, &hidden, &["python3", "-c", "import torch"]);
+    assert_eq!(hidden.decision, "plan", "the control: no GPU is meant");
 }

@@ -3,12 +3,14 @@
 
 use std::fs;
 
-use serde_json::Value;
+use cudarun::inventory::Visible;
+use cudarun::solve::{Caution, Reason};
 
 use crate::support::Run;
+use crate::support::decided::{Decided, decided, decided_with};
 use crate::support::machine::Machine;
 use crate::support::parts::{
-    SITE, cudnn, driver, elf, kernel, library, machine, program, python, refused, text,
+    SITE, cudnn, driver, elf, kernel, library, machine, program, python, text,
 };
 
 /// PCI ids: GeForce GTX 1080, H200, GeForce RTX 5090.
@@ -49,20 +51,8 @@ fn app() -> String {
     program("app", &["libnvjpeg.so.12", "libc.so.6"], "")
 }
 
-fn explain(machine: &Machine, status: i32, library_path: &str) -> Value {
-    let run = Run::on(machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", library_path);
-    run.status(status).json()
-}
-
-fn picked<'v>(explained: &'v Value, family: &str) -> &'v str {
-    let families = explained["families"]
-        .as_array()
-        .unwrap_or_else(|| panic!("{explained:#}"));
-    let found = families
-        .iter()
-        .find(|entry| entry["family"] == family)
-        .unwrap();
-    found["picked"]["directory"].as_str().unwrap()
+fn explain(machine: &Machine, library_path: &str) -> Decided {
+    decided(machine, library_path, &["app"])
 }
 
 #[test]
@@ -80,22 +70,12 @@ fn an_installation_without_code_for_the_gpu_is_not_picked() {
         ])
     };
     let path = "/opt/new:/opt/old";
+    let control = explain(&files(HOPPER), path);
+    assert_eq!(control.picked("nvjpeg"), "/opt/new", "the newer");
+    let explained = explain(&files(PASCAL), path);
+    assert_eq!(explained.picked("nvjpeg"), "/opt/old");
     assert_eq!(
-        picked(&explain(&files(HOPPER), 0, path), "nvjpeg"),
-        "/opt/new",
-        "the control: the newer"
-    );
-    let explained = explain(&files(PASCAL), 0, path);
-    assert_eq!(picked(&explained, "nvjpeg"), "/opt/old");
-    let found = explained["families"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|it| it["family"] == "nvjpeg")
-        .unwrap();
-    let why = found["candidates"][1]["why"].as_str().unwrap();
-    assert_eq!(
-        why,
+        explained.why_not("nvjpeg", "/opt/new"),
         "has no code for compute capability 6.1, only for 7.5 to 9.0"
     );
 }
@@ -107,20 +87,15 @@ fn a_start_is_refused_if_no_installation_has_code_for_the_gpu() {
         nvjpeg("/opt/new", "12.4.1.87", NEWER),
         app(),
     ]);
-    let conflict = explain(&machine, 1, "/opt/new");
-    assert_eq!(
-        conflict["unmet"][0]["candidates"][0]["reason"]["reason"], "no-code",
-        "{conflict:#}"
-    );
-    let hidden = Run::on(&machine, &["explain", "--json", "app"]);
-    let hidden = hidden
-        .env("CUDA_VISIBLE_DEVICES", "")
-        .env("LD_LIBRARY_PATH", "/opt/new");
-    assert_eq!(
-        hidden.json()["decision"],
-        "plan",
-        "the control: no GPU is meant to be used"
-    );
+    let conflict = explain(&machine, "/opt/new");
+    let reason = conflict.reason("nvjpeg", "/opt/new");
+    assert!(matches!(reason, Reason::NoCode { .. }), "{conflict:#?}");
+    let hidden = [
+        ("CUDA_VISIBLE_DEVICES", ""),
+        ("LD_LIBRARY_PATH", "/opt/new"),
+    ];
+    let hidden = decided_with(&machine, &hidden, &["app"]);
+    assert_eq!(hidden.decision, "plan", "the control: no GPU is meant");
 }
 
 /// Measured on wheels: the main library of NPP has code only for the GPU that the compiler takes for granted, CUPTI and
@@ -183,17 +158,19 @@ fn a_library_that_is_useful_without_gpu_code_is_picked() {
     ];
     let mut files = vec![host("535.161.08", &[PASCAL]), program("app", &needed, "")];
     files.extend(all.iter().map(|(_, library)| library.clone()));
-    let explained = explain(&machine(&files), 0, "/opt/lib");
+    let explained = explain(&machine(&files), "/opt/lib");
     for (family, _) in &all {
-        assert_eq!(picked(&explained, family), "/opt/lib");
+        assert_eq!(explained.picked(family), "/opt/lib");
     }
     // Only libraries that are made for some GPUs get a caution.
-    let cautions = explained["cautions"].as_array().unwrap();
-    let said: Vec<&str> = cautions
-        .iter()
-        .map(|it| it["of"].as_str().unwrap().split(' ').next().unwrap())
-        .collect();
-    assert_eq!(said, ["nvshmem", "cusparselt"], "{explained:#}");
+    let of = |caution: &Caution| match caution {
+        Caution::NoCode { of, .. }
+        | Caution::OnlyPtx { of, .. }
+        | Caution::OnlyPtxAndOlderDriver { of, .. } => of.split(' ').next().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    let said: Vec<String> = explained.cautions.iter().map(of).collect();
+    assert_eq!(said, ["nvshmem", "cusparselt"], "{explained:#?}");
 }
 
 /// TensorRT comes in parts of which none must be there, and a family without them has nothing to be judged by.
@@ -202,10 +179,7 @@ fn code_in_files_that_need_not_be_there_refuses_nothing() {
     let tensorrt = library("/opt/lib", "libnvinfer", "10", "10.7.0", "code = ['sm_90']");
     let app = program("app", &["libnvinfer.so.10", "libc.so.6"], "");
     let machine = machine(&[host("580.159.04", &[HOPPER]), tensorrt, app]);
-    assert_eq!(
-        picked(&explain(&machine, 0, "/opt/lib"), "tensorrt"),
-        "/opt/lib"
-    );
+    assert_eq!(explain(&machine, "/opt/lib").picked("tensorrt"), "/opt/lib");
 }
 
 /// From 9.11 on one of cuDNN's libraries still has code for Pascal, and the others have not.
@@ -232,15 +206,12 @@ fn every_file_that_must_come_with_it_has_code() {
         ),
         app,
     ]);
-    assert_eq!(
-        picked(&explain(&machine, 0, "/opt/new:/opt/old"), "cudnn"),
-        "/opt/old"
-    );
-    let conflict = explain(&machine, 1, "").to_string();
-    assert!(
-        !conflict.contains("no-code"),
-        "the control: none is found at all"
-    );
+    let explained = explain(&machine, "/opt/new:/opt/old");
+    assert_eq!(explained.picked("cudnn"), "/opt/old");
+    // The control: none is found at all.
+    let conflict = explain(&machine, "");
+    assert_eq!(conflict.unmet(), "cudnn");
+    assert!(!format!("{conflict:?}").contains("NoCode"), "{conflict:#?}");
 }
 
 /// cuDNN says for which CUDA it was built, to the minor; 12.4 in these.
@@ -254,8 +225,8 @@ fn ptx_is_of_use_where_the_driver_can_compile_it() {
         machine(&[host(driver, &[device]), installation.clone(), app])
     };
     let path = "/opt/cudnn";
-    let older = explain(&of("535.161.08", BLACKWELL), 1, path);
-    let why = older["unmet"][0]["candidates"][0]["why"].as_str().unwrap();
+    let older = explain(&of("535.161.08", BLACKWELL), path);
+    let why = older.why_not("cudnn", path);
     assert!(
         why.ends_with(
             "has only PTX of CUDA 12.4 for compute capability 12.0, but the driver compiles only up to 12.2"
@@ -263,22 +234,17 @@ fn ptx_is_of_use_where_the_driver_can_compile_it() {
         "{why}"
     );
     assert_eq!(
-        older["hint"],
+        older.hint,
         "update the NVIDIA driver to 550.54.14 or newer: no library path can help"
     );
-    let newer = explain(&of("580.159.04", BLACKWELL), 0, path);
-    let cautions = newer["cautions"].as_array().unwrap();
-    assert_eq!(
-        (cautions.len(), &cautions[0]["caution"]),
-        (1, &"only-ptx".into()),
-        "{newer:#}"
+    let newer = explain(&of("580.159.04", BLACKWELL), path);
+    assert!(
+        matches!(newer.cautions[..], [Caution::OnlyPtx { .. }]),
+        "{newer:#?}"
     );
-    let native = explain(&of("535.161.08", HOPPER), 0, path);
-    assert_eq!(
-        native["cautions"],
-        Value::Array(Vec::new()),
-        "the control: machine code runs on any driver"
-    );
+    let native = explain(&of("535.161.08", HOPPER), path);
+    assert_eq!(native.decision, "plan");
+    assert_eq!(native.cautions, [], "machine code runs on any driver");
 }
 
 /// The toolkit, the driver and the GPU can each be out of step with the others, and it is said which.
@@ -288,47 +254,39 @@ fn mismatched_versions_are_named() {
         library(directory, "libcudart", number, version, code)
     };
     let app = |number: &str| program("app", &[&format!("libcudart.so.{number}"), "libc.so.6"], "");
-    let reason = |files: &[String], path: &str| {
-        let conflict = explain(&machine(files), 1, path);
-        let nearest = &conflict["unmet"][0]["candidates"][0];
-        let why = if nearest["reason"]["reason"] == "clash" {
-            &nearest["reason"]["why"]
-        } else {
-            &nearest["reason"]
-        };
-        (
-            why["reason"].as_str().unwrap().to_owned(),
-            conflict["hint"].as_str().unwrap_or_default().to_owned(),
-        )
+    let refused = |files: &[String], path: &str| {
+        let conflict = explain(&machine(files), path);
+        let reason = conflict.unmet[0].candidates[0].reason.deepest().clone();
+        (reason, conflict.hint)
     };
     let thirteen = || cudart("/opt/13", "13", "13.0.96", "");
     // The driver is too old for the toolkit.
-    let driver = reason(
+    let driver = refused(
         &[host("535.161.08", &[HOPPER]), thirteen(), app("13")],
         "/opt/13",
     );
-    assert_eq!(driver.0, "driver-too-old");
+    assert!(matches!(driver.0, Reason::DriverTooOld { .. }));
     assert_eq!(
         driver.1,
         "update the NVIDIA driver to 580.65.06 or newer: no library path can help"
     );
     // The toolkit is not the one that the program was built with.
-    let toolkit = reason(
+    let toolkit = refused(
         &[host("580.159.04", &[HOPPER]), thirteen(), app("12")],
         "/opt/13",
     );
-    assert_eq!(toolkit.0, "other-name");
+    assert!(matches!(toolkit.0, Reason::OtherName { .. }));
     assert_eq!(
         toolkit.1,
         "install CUDA runtime for CUDA 12, and add its directory to LD_LIBRARY_PATH"
     );
     // The GPU is not one that the toolkit has code for.
     let code = cudart("/opt/13", "13", "13.0.96", NEWER);
-    let gpu = reason(&[host("580.159.04", &[PASCAL]), code, app("13")], "/opt/13");
-    assert_eq!(gpu.0, "no-code");
+    let gpu = refused(&[host("580.159.04", &[PASCAL]), code, app("13")], "/opt/13");
+    assert!(matches!(gpu.0, Reason::NoCode { .. }));
     let all_in_step = machine(&[host("580.159.04", &[HOPPER]), thirteen(), app("13")]);
     assert_eq!(
-        explain(&all_in_step, 0, "/opt/13")["decision"],
+        explain(&all_in_step, "/opt/13").decision,
         "plan",
         "the control"
     );
@@ -343,43 +301,27 @@ fn only_the_gpus_visible_to_the_program_count() {
         app(),
     ]);
     let explain = |variables: &[(&str, &str)]| {
-        let mut run =
-            Run::on(&machine, &["explain", "--json", "app"]).env("LD_LIBRARY_PATH", "/opt/new");
-        for (name, value) in variables {
-            run = run.env(name, value);
-        }
-        serde_json::from_str::<Value>(&run.output().0).unwrap()
+        let variables = [&[("LD_LIBRARY_PATH", "/opt/new")], variables].concat();
+        decided_with(&machine, &variables, &["app"])
     };
     let both = explain(&[]);
-    assert_eq!(both["decision"], "conflict");
-    assert_eq!(
-        both["hint"], "set CUDA_VISIBLE_DEVICES=GPU-11-aa",
-        "{both:#}"
-    );
+    assert_eq!(both.decision, "conflict");
+    assert_eq!(both.hint, "set CUDA_VISIBLE_DEVICES=GPU-11-aa");
     let one = explain(&[("CUDA_VISIBLE_DEVICES", "GPU-11-aa")]);
-    assert_eq!(one["decision"], "plan");
-    assert_eq!(
-        (&one["gpus"][0]["visible"], &one["gpus"][1]["visible"]),
-        (&"no".into(), &"yes".into())
-    );
-    assert_eq!(
-        explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")])["decision"],
-        "conflict"
-    );
+    assert_eq!(one.decision, "plan");
+    let visible: Vec<Visible> = one.gpus.iter().map(|gpu| gpu.visible).collect();
+    assert_eq!(visible, [Visible::No, Visible::Yes]);
+    let none = explain(&[("CUDA_VISIBLE_DEVICES", "GPU-00")]);
+    assert_eq!(none.decision, "conflict");
     // Only CUDA knows which of two different GPUs is number 0: an unknown number is no reason to refuse.
-    assert_eq!(
-        explain(&[("CUDA_VISIBLE_DEVICES", "0")])["gpus"][0]["visible"],
-        "perhaps"
-    );
-    assert_eq!(
-        explain(&[("CUDA_VISIBLE_DEVICES", "0")])["decision"],
-        "plan"
-    );
+    let unknown = explain(&[("CUDA_VISIBLE_DEVICES", "0")]);
+    assert_eq!(unknown.gpus[0].visible, Visible::Perhaps);
+    assert_eq!(unknown.decision, "plan");
     let by_bus = [
         ("CUDA_VISIBLE_DEVICES", "0"),
         ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
     ];
-    assert_eq!(explain(&by_bus)["decision"], "conflict");
+    assert_eq!(explain(&by_bus).decision, "conflict");
 }
 
 #[test]
@@ -417,13 +359,12 @@ fn known_bad_combinations_are_avoided_or_reported() {
         bad.clone(),
         app(),
     ]);
-    let explained = explain(&alone, 0, "/opt/cuda");
-    assert_eq!(
-        explained["cautions"][0]["caution"], "combination",
-        "{explained:#}"
-    );
+    let explained = explain(&alone, "/opt/cuda");
     let why = "known problem of cuBLAS 12.9.1.4 and cuDNN 9.8.0.87: some matrix products on several GPUs come out wrong; cuDNN 9.10.1 or newer is known to work";
-    assert_eq!(explained["cautions"][0]["why"], why);
+    let [caution @ Caution::Combination { .. }] = &explained.cautions[..] else {
+        panic!("{explained:#?}")
+    };
+    assert_eq!(caution.to_string(), why);
     // It would do with the other, and is left for one that is sound.
     let choice = machine(&[
         host("580.159.04", &gpus),
@@ -432,11 +373,10 @@ fn known_bad_combinations_are_avoided_or_reported() {
         good,
         app(),
     ]);
-    let explained = explain(&choice, 0, "/opt/cuda:/opt/other");
+    let explained = explain(&choice, "/opt/cuda:/opt/other");
     assert_eq!(
-        explained["cautions"],
-        Value::Array(Vec::new()),
-        "{explained:#}"
+        (explained.decision, &explained.cautions[..]),
+        ("plan", &[][..])
     );
     let one_gpu = machine(&[
         host("580.159.04", &gpus[..1]),
@@ -444,11 +384,8 @@ fn known_bad_combinations_are_avoided_or_reported() {
         bad,
         app(),
     ]);
-    assert_eq!(
-        explain(&one_gpu, 0, "/opt/cuda")["cautions"],
-        Value::Array(Vec::new()),
-        "the control"
-    );
+    let control = explain(&one_gpu, "/opt/cuda");
+    assert_eq!((control.decision, &control.cautions[..]), ("plan", &[][..]));
 }
 
 /// PyTorch is linked against cuSPARSELt, which begins with Ampere, and runs on a Volta all the same.
@@ -465,21 +402,23 @@ fn a_rule_for_some_gpus_refuses_no_other_gpu() {
     };
     let alone = explain(
         &machine(&[lt("/opt/a", "code = ['sm_80', 'sm_90']")]),
-        0,
         "/opt/a",
     );
-    assert_eq!(alone["cautions"][0]["caution"], "no-code", "{alone:#}");
+    assert!(
+        matches!(alone.cautions[0], Caution::NoCode { .. }),
+        "{alone:#?}"
+    );
     let both = [
         lt("/opt/a", "code = ['sm_80', 'sm_90']"),
         lt("/opt/b", "code = ['sm_61', 'sm_90']"),
     ];
-    let choice = explain(&machine(&both), 0, "/opt/a:/opt/b");
+    let choice = explain(&machine(&both), "/opt/a:/opt/b");
     assert_eq!(
-        picked(&choice, "cusparselt"),
+        choice.picked("cusparselt"),
         "/opt/b",
         "the control: where there is a choice it is made"
     );
-    assert_eq!(choice["cautions"], Value::Array(Vec::new()));
+    assert_eq!(choice.cautions, []);
 }
 
 /// PyTorch for such GPUs, with the wheel that it pins.
@@ -527,10 +466,7 @@ fn torch(device: &str, flags: &str, code: &str) -> Machine {
 fn pip_is_not_told_to_install_a_version_without_gpu_code() {
     let hint = |device: &str, flags: &str| {
         let machine = torch(device, flags, "code = ['sm_75', 'sm_90']");
-        refused(&machine, "", &["python3", "-c", "import torch"])["hint"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        decided(&machine, "", &["python3", "-c", "import torch"]).hint
     };
     let pip = "/opt/venv/bin/python3 -m pip install \"nvidia-curand-cu12";
     assert_eq!(
@@ -545,19 +481,17 @@ fn pip_is_not_told_to_install_a_version_without_gpu_code() {
 fn a_framework_with_code_for_the_gpu_is_not_changed() {
     let machine = torch(BLACKWELL, "code=sm_90", "");
     let words = [
-        "explain",
-        "--json",
         "--require",
         "curand>=10.3.6",
         "python3",
         "-c",
         "import torch",
     ];
-    let conflict = Run::on(&machine, &words).status(1).json();
-    assert_eq!(conflict["unmet"][0]["family"], "curand", "{conflict:#}");
+    let conflict = decided(&machine, "", &words);
+    assert_eq!(conflict.unmet(), "curand", "{conflict:#?}");
     let pip = "/opt/venv/bin/python3 -m pip install";
     let both = format!("{pip} \"torch>=2.11\"; then: {pip} \"nvidia-curand==10.4.2.66\"");
-    assert_eq!(conflict["hint"], both);
+    assert_eq!(conflict.hint, both);
 }
 
 /// On WSL there is a device, and no file says which driver and which GPU are behind it.
@@ -577,12 +511,7 @@ fn facts_that_windows_hides_refuse_no_program() {
         )
     };
     let decision = |machine: &Machine, require: &str| {
-        let run = Run::on(machine, &["explain", "--json", "--require", require, "app"]);
-        let (text, _) = run.env("LD_LIBRARY_PATH", "/opt/lib").any_stderr().output();
-        serde_json::from_str::<Value>(&text).unwrap()["decision"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        decided(machine, "/opt/lib", &["--require", require, "app"]).decision
     };
     let wsl = machine(&[text("/dev/dxg", ""), driver("/usr/lib/wsl/lib", "555.85")]);
     let without = machine(&[]);
@@ -626,24 +555,14 @@ fn code_of_what_is_only_brought_along_refuses_nothing() {
             "",
         ),
     ]);
-    let explain = |code: &str, status: i32| {
-        Run::on(&machine, &["explain", "--json", "python3", "-c", code])
-            .status(status)
-            .json()
-    };
-    assert_eq!(
-        picked(&explain("import user", 0), "cudart"),
-        "/usr/lib/x86_64-linux-gnu"
-    );
-    assert_eq!(
-        explain("import user", 0)["cautions"],
-        Value::Array(Vec::new())
-    );
+    let user = decided(&machine, "", &["python3", "-c", "import user"]);
+    assert_eq!(user.picked("cudart"), "/usr/lib/x86_64-linux-gnu");
+    assert_eq!(user.cautions, []);
     // The program may use it for something other than its kernels: cudarun warns and starts it.
-    let used = explain("import user, kernels", 0);
-    assert_eq!(
-        used["cautions"][0]["caution"], "unserved",
-        "the control: {used:#}"
+    let used = decided(&machine, "", &["python3", "-c", "import user, kernels"]);
+    assert!(
+        matches!(used.cautions[0], Caution::Unserved { .. }),
+        "the control: {used:#?}"
     );
     let words = ["explain", "python3", "-c", "import user, kernels"];
     let line =
@@ -658,13 +577,11 @@ fn a_minor_of_cuda_that_is_not_allowed_is_named() {
         cudart,
         program("app", &["libcudart.so.12", "libc.so.6"], ""),
     ]);
-    let run = Run::on(
-        &machine,
-        &["explain", "--json", "--require", "cuda=12.5", "app"],
+    let conflict = decided(&machine, "/opt/lib", &["--require", "cuda=12.5", "app"]);
+    assert_eq!(
+        conflict.why_not("cudart", "/opt/lib"),
+        "is for CUDA 12.4.127, but --require allows =12.5"
     );
-    let conflict = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
-    let why = &conflict["unmet"][0]["candidates"][0]["why"];
-    assert_eq!(why, "is for CUDA 12.4.127, but --require allows =12.5");
 }
 
 #[test]
@@ -673,14 +590,11 @@ fn a_driver_is_to_be_updated_to_what_is_asked_and_never_to_what_runs() {
     let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
     let machine = machine(&[host("580.159.04", &[HOPPER]), cudart, app]);
     let hint = |require: &str, of_image: &str| {
-        let run = Run::on(
-            &machine,
-            &["explain", "--json", "--require", require, "app"],
-        );
-        let run = run
-            .env("LD_LIBRARY_PATH", "/opt/lib")
-            .env("NVIDIA_REQUIRE_CUDA", of_image);
-        run.status(1).json()["hint"].as_str().unwrap().to_owned()
+        let variables = [
+            ("LD_LIBRARY_PATH", "/opt/lib"),
+            ("NVIDIA_REQUIRE_CUDA", of_image),
+        ];
+        decided_with(&machine, &variables, &["--require", require, "app"]).hint
     };
     assert_eq!(
         hint("driver>=600", ""),
@@ -703,13 +617,9 @@ fn a_driver_that_is_not_there_is_to_be_installed() {
     let cudart = library("/opt/lib", "libcudart", "12", "12.4.127", "");
     let app = program("app", &["libcudart.so.12", "libc.so.6"], "");
     let machine = machine(&[cudart, app]);
-    let run = Run::on(
-        &machine,
-        &["explain", "--json", "--require", "driver>=570", "app"],
-    );
-    let refused = run.env("LD_LIBRARY_PATH", "/opt/lib").status(1).json();
+    let refused = decided(&machine, "/opt/lib", &["--require", "driver>=570", "app"]);
     assert_eq!(
-        refused["hint"],
+        refused.hint,
         "install the NVIDIA driver 570 or newer: no library path can help"
     );
 }
@@ -724,9 +634,9 @@ fn another_build_is_not_the_one_that_is_there() {
         site.join("torch-2.12.0+cu130.dist-info"),
     )
     .unwrap();
-    let hint = refused(&own, "", &["python3", "-c", "import torch"])["hint"].clone();
+    let refused = decided(&own, "", &["python3", "-c", "import torch"]);
     assert_eq!(
-        hint,
+        refused.hint,
         "/opt/venv/bin/python3 -m pip install \"torch>=2.8,<2.11\""
     );
 }
@@ -755,17 +665,11 @@ fn a_compiler_that_does_not_know_the_gpu_is_reported() {
             ),
         ];
         let machine = python(&files);
-        let run = Run::on(
-            &machine,
-            &["explain", "--json", "python3", "-c", "import torch"],
-        );
-        let explained = run.env("LD_LIBRARY_PATH", directory).any_stderr().json();
-        let all = explained["cautions"]
-            .as_array()
-            .unwrap_or_else(|| panic!("{explained:#}"))
-            .iter();
-        let said = all.filter(|caution| caution["caution"] == "cannot-compile");
-        said.map(|caution| caution["why"].as_str().unwrap().to_owned())
+        let explained = decided(&machine, directory, &["python3", "-c", "import torch"]);
+        assert_eq!(explained.decision, "plan");
+        let said = explained.cautions.iter();
+        said.filter(|caution| matches!(caution, Caution::CannotCompile { .. }))
+            .map(ToString::to_string)
             .collect::<Vec<_>>()
     };
     let wheel = format!("{SITE}/nvidia/cuda_nvrtc/lib");

@@ -1,8 +1,11 @@
 //! The hints that a person gets when there is no set: on machines that are made for one question each.
 
+use cudarun::program::Before;
+
+use crate::support::decided::decided;
 use crate::support::machine::Machine;
 use crate::support::parts::{
-    SHIELDED, SITE, cudnn, elf, library, machine, node, program, python, refused, text,
+    SHIELDED, SITE, cudnn, elf, library, machine, node, program, python, text,
 };
 
 /// torch for CUDA 12 with its DT_RPATH to cuDNN's wheel, and what it pins.
@@ -35,11 +38,11 @@ fn wheel(name: &str, version: &str, files: &[&str]) -> String {
 const TO_THE_WHEEL: &str = "$ORIGIN/../../nvidia/cudnn/lib";
 const TORCH: &[&str] = &["python3", "-c", "import torch"];
 
+#[track_caller]
 fn hint(machine: &Machine, library_path: &str, command: &[&str]) -> String {
-    refused(machine, library_path, command)["hint"]
-        .as_str()
-        .unwrap()
-        .to_owned()
+    let conflict = decided(machine, library_path, command);
+    assert_eq!(conflict.decision, "conflict");
+    conflict.hint
 }
 
 #[test]
@@ -180,15 +183,13 @@ fn a_wheel_that_was_left_behind_and_is_opened_by_its_path_is_to_go() {
             &["nvidia/cusparse/lib/libcusparse.so.12"],
         ),
     ]);
-    let conflict = refused(&machine, "", TORCH);
+    let conflict = decided(&machine, "", TORCH);
     assert_eq!(
-        conflict["hint"], "/opt/venv/bin/python3 -m pip uninstall nvidia-cusparse-cu12",
-        "{conflict:#}"
+        conflict.hint, "/opt/venv/bin/python3 -m pip uninstall nvidia-cusparse-cu12",
+        "{conflict:#?}"
     );
-    assert_eq!(
-        conflict["unmet"][0]["loader_takes"][0]["rules"][0],
-        "absolute-path"
-    );
+    let taken = &conflict.unmet[0].forced[0];
+    assert_eq!(taken.rules.first(), Some(&Before::AbsolutePath));
 }
 
 #[test]
@@ -273,8 +274,7 @@ fn every_part_of_a_toolkit_is_of_the_version_that_upstream_tested_with() {
             "--require",
             "nvjitlink>=12.4",
         ];
-        let conflict = refused(&machine, "/opt/cuda", &[&words, TORCH].concat());
-        conflict["hint"].as_str().unwrap().to_owned()
+        hint(&machine, "/opt/cuda", &[&words, TORCH].concat())
     };
     let wheels = [
         "nvidia-cuda-nvrtc-cu12",

@@ -7,7 +7,7 @@ use cudarun::range::Range;
 use cudarun::version::Version;
 
 use crate::solve::gpus::host;
-use crate::support::Run;
+use crate::support::decided::decided_with;
 use crate::support::machine::Machine;
 use crate::support::parts::{
     SHIELDED, SITE, SYSTEM, cudnn, driver, elf, kernel, library, machine, program, python, text,
@@ -72,25 +72,18 @@ impl Case {
 
     /// The hint of the conflict; `None` if the program would start.
     fn hint(&self) -> Option<String> {
-        let arguments: Vec<&str> = ["export", "--json"]
-            .into_iter()
-            .chain(self.words.iter().map(String::as_str))
-            .collect();
-        let machine = self.machine();
-        let mut run = Run::on(&machine, &arguments).stderr_contains(&[]);
-        for (name, value) in &self.env {
-            run = run.env(name, value);
-        }
-        let (output, status) = run.any_stderr().output();
-        if status == 0 {
+        let variables = self.env.iter().map(|(name, value)| (*name, &**value));
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        let decided = decided_with(&self.machine(), &variables.collect::<Vec<_>>(), &words);
+        if !["conflict", "leak"].contains(&decided.decision) {
             return None;
         }
-        let conflict: serde_json::Value = serde_json::from_str(&output).unwrap();
-        let hint = conflict["hint"].as_str();
-        Some(
-            hint.unwrap_or_else(|| panic!("{}: no hint: {conflict:#}", self.name))
-                .to_owned(),
-        )
+        assert!(
+            !decided.hint.is_empty(),
+            "{}: no hint: {decided:#?}",
+            self.name
+        );
+        Some(decided.hint)
     }
 
     fn apply(&mut self, hint: &str) {

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 pub mod audited;
+pub mod decided;
 pub mod gpu_machine;
 pub mod loader_cases;
 pub mod machine;
