@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::note::{EnvironmentLoss, Note};
 use crate::catalog::catalog;
@@ -36,7 +36,6 @@ pub struct Program {
     pub packages: Vec<Package>,
     /// The directories and the extension modules of the packages that it imports.
     pub imported: BTreeSet<PathBuf>,
-    #[serde(flatten, serialize_with = "by_kind")]
     pub requirements: Vec<Requirement>,
     pub notes: Vec<Note>,
     pub site_packages: Vec<PathBuf>,
@@ -80,26 +79,6 @@ pub struct Program {
     pub loss: Option<(String, EnvironmentLoss)>,
     /// The variables of the stronger modes that a wrapper on the way sets or unsets.
     pub undone: BTreeSet<&'static str>,
-}
-
-/// JSON has a list for each kind.
-fn by_kind<S: Serializer>(requirements: &[Requirement], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct RequirementsByKind<'r> {
-        requirements: Vec<&'r LibraryRequirement>,
-        conditions: Vec<&'r MachineRequirement>,
-    }
-    RequirementsByKind {
-        requirements: requirements
-            .iter()
-            .filter_map(Requirement::library)
-            .collect(),
-        conditions: requirements
-            .iter()
-            .filter_map(Requirement::machine)
-            .collect(),
-    }
-    .serialize(serializer)
 }
 
 /// The environment and the current directory of a program.

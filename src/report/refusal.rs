@@ -8,7 +8,7 @@ use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::{
-    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Program, WantKind,
+    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Program, Want, WantKind,
 };
 use crate::solve::{
     Broken, Conflict, Contradiction, ContradictionSide, MachineFacts, Unmet, judge,

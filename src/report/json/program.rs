@@ -15,8 +15,8 @@ object!(ProgramObject(program: Program) {
     "path": path(&program.path),
     "steps": program.steps,
     "packages": program.packages,
-    "requirements": program.requirements,
-    "conditions": program.conditions,
+    "requirements": program.library_requirements().collect::<Vec<_>>(),
+    "conditions": program.machine_requirements().collect::<Vec<_>>(),
     "notes": each(&program.notes, note),
     "site_packages": each(&program.site_packages, path),
 });
