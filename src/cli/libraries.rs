@@ -35,14 +35,17 @@ pub struct Wishes {
 }
 
 /// An option that is a setting, with the values that were given; none where it was not.
-pub struct GivenOption {
+pub struct SettingOption {
     pub name: &'static str,
     pub values: Vec<OsString>,
 }
 
-impl GivenOption {
-    pub(super) fn new<T: Into<OsString> + Clone>(name: &'static str, values: &[T]) -> GivenOption {
-        GivenOption {
+impl SettingOption {
+    pub(super) fn new<T: Into<OsString> + Clone>(
+        name: &'static str,
+        values: &[T],
+    ) -> SettingOption {
+        SettingOption {
             name,
             values: values.iter().cloned().map(Into::into).collect(),
         }
@@ -51,18 +54,18 @@ impl GivenOption {
 
 impl Wishes {
     /// The options that are settings. The table of settings has a row for each name.
-    pub fn given(&self) -> Vec<GivenOption> {
+    pub fn given(&self) -> Vec<SettingOption> {
         let mode = self.pin_mode.and_then(|mode| mode.to_possible_value());
         vec![
-            GivenOption::new("--require", &self.require),
-            GivenOption::new("--pin", &self.pin),
-            GivenOption::new("--uses", &self.uses),
-            GivenOption::new(
+            SettingOption::new("--require", &self.require),
+            SettingOption::new("--pin", &self.pin),
+            SettingOption::new("--uses", &self.uses),
+            SettingOption::new(
                 "--pin-mode",
                 mode.map(|mode| mode.get_name().to_owned()).as_slice(),
             ),
-            GivenOption::new("--locked", self.locked.then_some("1").as_slice()),
-            GivenOption::new("--no-follow", self.no_follow.then_some("0").as_slice()),
+            SettingOption::new("--locked", self.locked.then_some("1").as_slice()),
+            SettingOption::new("--no-follow", self.no_follow.then_some("0").as_slice()),
         ]
     }
 }

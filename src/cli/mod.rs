@@ -20,7 +20,7 @@ mod shells;
 
 pub use doctor::{Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
-pub use libraries::{Building, GivenOption, Paper, Wishes};
+pub use libraries::{Building, Paper, SettingOption, Wishes};
 pub use shells::{Completions, Hook, Shell};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -182,10 +182,10 @@ pub struct Common {
 
 impl Common {
     /// The options that are settings.
-    pub fn given(&self) -> Vec<GivenOption> {
+    pub fn given(&self) -> Vec<SettingOption> {
         vec![
-            GivenOption::new("--also", &self.also),
-            GivenOption::new("--without", &self.without),
+            SettingOption::new("--also", &self.also),
+            SettingOption::new("--without", &self.without),
         ]
     }
 

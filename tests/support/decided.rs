@@ -4,10 +4,11 @@ use std::ffi::OsString;
 
 use cudarun::cli::{Cli, Verb};
 use cudarun::commands::command_of;
+use cudarun::error::Error;
 use cudarun::host::Host;
 use cudarun::inventory::Gpu;
 use cudarun::pin::Decision;
-use cudarun::pipeline::{self, Exit, Reached, Request, Stop, Subject};
+use cudarun::pipeline::Request;
 use cudarun::report::json;
 use cudarun::settings::resolve::Purpose;
 use cudarun::solve::{
@@ -65,22 +66,13 @@ pub fn decided_with(machine: &Machine, variables: &[(&str, &str)], words: &[&str
         panic!("{words:?}")
     };
     let command = command_of(&explain.question.words);
-    let subject = Subject::Command(&command);
     let wishes = &explain.question.wishes;
-    let request = Request::new(&host, &cli.common, wishes, subject, Purpose::Answer);
-    let mut decided = None;
-    let ended = pipeline::run(&request, &mut |reached| match reached {
-        Reached::Settings(settings) => {
-            assert_eq!(settings.remarks.len(), 0, "{words:?}");
-            Ok(())
-        }
-        Reached::Decision(facts, decision) => {
-            decided = Some(Decided::new(decision, facts.inventory.gpus.clone()));
-            Err(Stop::Exit(Exit::Yes))
-        }
-        _ => Ok(()),
-    });
-    decided.unwrap_or_else(|| panic!("{words:?}: {:?}", ended.map_err(|error| error.to_string())))
+    let request = Request::new(&host, &cli.common, wishes, Some(&command), Purpose::Answer);
+    let said = |error: Error| panic!("{words:?}: {error}");
+    let mut settings = request.settings().unwrap_or_else(said);
+    assert_eq!(settings.remarks.len(), 0, "{words:?}");
+    let (facts, decision) = request.decision(&mut settings).unwrap_or_else(said);
+    Decided::new(&decision, facts.inventory.gpus.clone())
 }
 
 impl Decided {
