@@ -14,7 +14,7 @@ use crate::variables;
 use crate::version::Version;
 
 /// Faults of the program's own libraries and tools. `doctor` looks at those of the machine: its findings do not answer for these.
-const OF_PROGRAM: [F; 5] = [
+const PROGRAM_FAULTS: [F; 5] = [
     F::ClaimedTwice,
     F::Damaged,
     F::Incomplete,
@@ -25,7 +25,7 @@ const OF_PROGRAM: [F; 5] = [
 /// True if what `doctor` finds decides about the fault, whichever program fails.
 pub(super) fn is_of_doctor(fault: F) -> bool {
     let row = fault.row();
-    (row.section.is_some() || !row.cases.is_empty()) && !OF_PROGRAM.contains(&fault)
+    (row.section.is_some() || !row.cases.is_empty()) && !PROGRAM_FAULTS.contains(&fault)
 }
 
 impl CheckContext<'_, '_, '_> {
