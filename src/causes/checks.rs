@@ -101,7 +101,7 @@ impl CheckContext<'_, '_, '_> {
             F::PtxNewerThanDriver => {
                 self.ptx_newer_than_driver(library.as_ref(), captures.get(Capture::Ptx))
             }
-            F::ExtensionMismatch if subject.is_some() => self.extension_mismatch(subject?),
+            F::ExtensionMismatch => self.extension_mismatch(subject),
             F::EnvironmentDropped => self.environment_dropped(),
             F::ProfilingRestricted => self.profiling_restricted(),
             fault => self.by_doctor(fault),
@@ -130,13 +130,15 @@ impl CheckContext<'_, '_, '_> {
     }
 
     /// Of a file that `doctor` does not report, nothing is known.
-    fn extension_mismatch(&self, file: &str) -> Option<CheckAnswer> {
+    fn extension_mismatch(&self, file: Option<&str>) -> Option<CheckAnswer> {
         let mut answer = self.by_doctor(F::ExtensionMismatch)?;
+        let Some(file) = file else {
+            return Some(answer);
+        };
         answer.findings.retain(|finding| {
-            let mut evidence = finding.evidence.iter();
-            evidence.any(
-                |one| matches!(one, FindingEvidence::File { path, .. } if path.ends_with(file)),
-            )
+            finding.evidence.iter().any(|evidence| {
+                matches!(evidence, FindingEvidence::File { path, .. } if path.ends_with(file))
+            })
         });
         let evidence = answer.findings.iter().flat_map(|finding| &finding.evidence);
         answer.evidence = evidence.cloned().collect();
