@@ -14,7 +14,7 @@ use crate::variables;
 use crate::version::Version;
 
 /// Faults of the program's own libraries and tools. `doctor` looks at those of the machine: its findings do not answer for these.
-const OF_PROGRAM: [F; 5] = [
+const PROGRAM_FAULTS: [F; 5] = [
     F::ClaimedTwice,
     F::Damaged,
     F::Incomplete,
@@ -25,7 +25,7 @@ const OF_PROGRAM: [F; 5] = [
 /// True if what `doctor` finds decides about the fault, whichever program fails.
 pub(super) fn is_of_doctor(fault: F) -> bool {
     let row = fault.row();
-    (row.section.is_some() || !row.cases.is_empty()) && !OF_PROGRAM.contains(&fault)
+    (row.section.is_some() || !row.cases.is_empty()) && !PROGRAM_FAULTS.contains(&fault)
 }
 
 impl CheckContext<'_, '_, '_> {
@@ -101,7 +101,7 @@ impl CheckContext<'_, '_, '_> {
             F::PtxNewerThanDriver => {
                 self.ptx_newer_than_driver(library.as_ref(), captures.get(Capture::Ptx))
             }
-            F::ExtensionMismatch if subject.is_some() => self.extension_mismatch(subject?),
+            F::ExtensionMismatch => self.extension_mismatch(subject),
             F::EnvironmentDropped => self.environment_dropped(),
             F::ProfilingRestricted => self.profiling_restricted(),
             fault => self.by_doctor(fault),
@@ -130,13 +130,15 @@ impl CheckContext<'_, '_, '_> {
     }
 
     /// Of a file that `doctor` does not report, nothing is known.
-    fn extension_mismatch(&self, file: &str) -> Option<CheckAnswer> {
+    fn extension_mismatch(&self, file: Option<&str>) -> Option<CheckAnswer> {
         let mut answer = self.by_doctor(F::ExtensionMismatch)?;
+        let Some(file) = file else {
+            return Some(answer);
+        };
         answer.findings.retain(|finding| {
-            let mut evidence = finding.evidence.iter();
-            evidence.any(
-                |one| matches!(one, FindingEvidence::File { path, .. } if path.ends_with(file)),
-            )
+            finding.evidence.iter().any(|evidence| {
+                matches!(evidence, FindingEvidence::File { path, .. } if path.ends_with(file))
+            })
         });
         let evidence = answer.findings.iter().flat_map(|finding| &finding.evidence);
         answer.evidence = evidence.cloned().collect();

@@ -13,7 +13,7 @@ use crate::inventory::{Installation, Origin, PartKind, Problem};
 use crate::predict::supply::given;
 use crate::version::Version;
 
-const FEW: usize = 4;
+const MAX_COPIES: usize = 4;
 
 /// Reads a version as messages write it: `8.6.0`, `(8, 3, 2)`, `12_1`, or one number in NVIDIA's way, 8904 or 12020.
 pub(super) fn parse_version(text: &str, family: Option<&Family>) -> Option<Version> {
@@ -34,7 +34,7 @@ pub(super) fn parse_version(text: &str, family: Option<&Family>) -> Option<Versi
 }
 
 fn copies_evidence(installations: Vec<&Installation>) -> Vec<FindingEvidence> {
-    let few = installations.into_iter().take(FEW);
+    let few = installations.into_iter().take(MAX_COPIES);
     few.map(FindingEvidence::installation).collect()
 }
 
@@ -156,7 +156,7 @@ impl CheckContext<'_, '_, '_> {
                 evidence.push(FindingEvidence::file(requester, name));
             }
         }
-        evidence.truncate(FEW);
+        evidence.truncate(MAX_COPIES);
         CheckAnswer::new(!evidence.is_empty(), evidence)
     }
 
@@ -206,7 +206,7 @@ impl CheckContext<'_, '_, '_> {
         let is_older = first.version? < wanted;
         let mut newer = self.copies(&family.name);
         newer.retain(|copy| copy.version.is_some_and(|version| version >= wanted));
-        newer.truncate(FEW - 1);
+        newer.truncate(MAX_COPIES - 1);
         CheckAnswer::new(is_older, self.with_element(first, newer))
     }
 

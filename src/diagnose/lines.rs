@@ -9,7 +9,7 @@ use memchr::{memchr, memchr_iter, memchr3};
 use regex::bytes::Regex;
 
 /// Longer lines are cut in pieces.
-const LONGEST: usize = 64 << 10;
+const MAX_LENGTH: usize = 64 << 10;
 /// A message is not lost at a cut that it does not cross by more than this.
 const OVERLAP: usize = 512;
 
@@ -43,9 +43,9 @@ impl LogLines {
             }
             bytes = &bytes[end + 1..];
         }
-        for piece in bytes.chunks(LONGEST) {
+        for piece in bytes.chunks(MAX_LENGTH) {
             self.rest.extend_from_slice(piece);
-            if self.rest.len() >= LONGEST {
+            if self.rest.len() >= MAX_LENGTH {
                 split_line(self.count + 1, &self.rest, each);
                 self.rest.drain(..self.rest.len() - OVERLAP);
             }
@@ -67,7 +67,7 @@ impl LogLines {
 fn split_line(number: usize, line: &[u8], each: &mut impl FnMut(LogLine<'_>)) {
     let mut start = 0;
     while start < line.len() {
-        let end = line.len().min(start + LONGEST);
+        let end = line.len().min(start + MAX_LENGTH);
         split_piece(number, &line[start..end], each);
         start = if end == line.len() {
             end

@@ -16,12 +16,12 @@ const PIECE: usize = 1 << 20;
 const LIVE_HEAD: usize = 256 << 10;
 const LIVE_TAIL: usize = 2 << 20;
 /// Lines after the first one that may belong to a message, and their length.
-const MORE_LINES: usize = 5;
-const LONGEST_MORE: usize = 2 << 10;
+const MAX_MORE_LINES: usize = 5;
+const MAX_MORE_LENGTH: usize = 2 << 10;
 /// Messages that wait for more lines.
-const MOST_OPEN: usize = 256;
+const MAX_OPEN: usize = 256;
 /// Different messages of one row, so that none can crowd out the others.
-const MOST_OF_ROW: usize = 32;
+const MAX_OF_ROW: usize = 32;
 /// Bytes of texts that are not read again when another process says them, and what each one takes besides.
 const MAX_CACHE_BYTES: usize = 4 << 20;
 const ENTRY_BYTES: usize = 512;
@@ -148,7 +148,7 @@ impl LogReader {
         if !may_go_on {
             return self.close(line.number, speaker, text);
         }
-        if self.open.len() == MOST_OPEN
+        if self.open.len() == MAX_OPEN
             && let Some(oldest) = self.open.pop_front()
         {
             self.close_open(&oldest);
@@ -170,10 +170,10 @@ impl LogReader {
             if open.speaker == speaker {
                 open.text.push(b'\n');
                 open.text
-                    .extend_from_slice(&text[..text.len().min(LONGEST_MORE)]);
+                    .extend_from_slice(&text[..text.len().min(MAX_MORE_LENGTH)]);
                 open.more_lines += 1;
             }
-            if open.more_lines == MORE_LINES {
+            if open.more_lines == MAX_MORE_LINES {
                 self.close_open(&open);
             } else {
                 self.open.push_back(open);
@@ -190,7 +190,7 @@ impl LogReader {
             let row = found.key.0;
             if !self.messages.contains_key(&found.key) {
                 let count = self.row_counts.entry(row).or_default();
-                if *count == MOST_OF_ROW {
+                if *count == MAX_OF_ROW {
                     self.full_rows.insert(row);
                     continue;
                 }

@@ -10,8 +10,8 @@ use super::signatures::{Captures, Match};
 use crate::catalog::{ErrorKind, ErrorRow};
 use crate::text;
 
-const MOST_SPEAKERS: usize = 4096;
-const LONGEST_EXCERPT: usize = 200;
+const MAX_SPEAKERS: usize = 4096;
+const MAX_EXCERPT: usize = 200;
 
 static WARNING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)Warning\b|WARN|warning:").expect("a pattern of ours"));
@@ -85,7 +85,7 @@ impl Message {
         self.count += 1;
         self.is_warning &= WARNING.is_match(text);
         let is_new = !speaker.is_empty() && !self.speakers.contains(speaker);
-        if is_new && self.speakers.len() < MOST_SPEAKERS {
+        if is_new && self.speakers.len() < MAX_SPEAKERS {
             self.speakers.insert(speaker.to_vec());
         }
     }
@@ -106,7 +106,7 @@ fn shown(excerpt: &[u8]) -> String {
         .map(<[u8]>::trim_ascii);
     let line = words.collect::<Vec<_>>().join(&b' ');
     let line = text::escape(&SECRET.replace_all(&line, "${name}${scheme}…".as_bytes()));
-    match line.char_indices().nth(LONGEST_EXCERPT - 1) {
+    match line.char_indices().nth(MAX_EXCERPT - 1) {
         Some((end, _)) if line[end..].chars().nth(1).is_some() => format!("{}…", &line[..end]),
         _ => line,
     }

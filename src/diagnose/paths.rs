@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::bytes::Regex;
 
 /// More paths tell nothing new.
-const MOST: usize = 64;
+const MAX_PATHS: usize = 64;
 
 static PATHS: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = concat!(
@@ -31,7 +31,7 @@ pub struct NamedPaths {
 impl NamedPaths {
     pub fn feed(&mut self, text: &[u8]) {
         for captures in PATHS.captures_iter(text) {
-            if self.sites.len() + self.objects.len() + self.modules.len() >= MOST {
+            if self.sites.len() + self.objects.len() + self.modules.len() >= MAX_PATHS {
                 return;
             }
             self.sites

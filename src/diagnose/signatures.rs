@@ -14,7 +14,7 @@ use serde::de::value::{Error, StrDeserializer};
 use crate::catalog::{Argument, Capture, ErrorRow, errors};
 
 /// A log may be hostile: a fact is cut here.
-const LONGEST_CAPTURE: usize = 400;
+const MAX_CAPTURE: usize = 400;
 
 /// The named groups of a match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -162,7 +162,7 @@ impl Pattern {
         for (group, capture) in groups {
             if let Some(group) = found.get(*group) {
                 let bytes = group.as_bytes();
-                let bytes = &bytes[..bytes.len().min(LONGEST_CAPTURE)];
+                let bytes = &bytes[..bytes.len().min(MAX_CAPTURE)];
                 let text = String::from_utf8_lossy(bytes).into_owned();
                 captures.0.insert(*capture, text);
             }

@@ -9,7 +9,7 @@ use crate::storage::examined_candidates;
 use crate::text::{show, size};
 
 /// In bytes: a view and a start take a few thousand, the audit module fifty thousand.
-const ENOUGH: u64 = 1 << 20;
+const MIN_FREE: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 pub struct CacheUse {
@@ -42,7 +42,7 @@ pub(super) fn examine(host: &Host, findings: &mut Vec<Finding>) -> CacheUse {
     }
     if let Some(room) = host.room(&directory) {
         let evidence = vec![FindingEvidence::file(&directory, "")];
-        if room.free < ENOUGH || room.free_files == 0 {
+        if room.free < MIN_FREE || room.free_files == 0 {
             let finding = Finding::new(Fault::CacheFull, evidence.clone());
             findings.push(finding.with("free", size(room.free)));
         }

@@ -17,18 +17,18 @@ pub(super) fn findings(subject: &DoctorSubject<'_>, surroundings: MachineKind) -
     let inventory = subject.inventory;
     let real: Vec<&Installation> = installations(inventory).collect();
     if surroundings.is_wsl {
-        return of_wsl(&real);
+        return wsl_findings(&real);
     }
     match &inventory.driver {
         _ if surroundings.is_tegra => Vec::new(),
-        Some(kernel) => of_kernel(inventory, kernel, &real, surroundings),
+        Some(kernel) => kernel_findings(inventory, kernel, &real, surroundings),
         None => {
             let cards = gpus::cards(subject.host);
             // The section of the GPUs reports a missing GPU.
             if cards.is_empty() {
                 Vec::new()
             } else {
-                vec![not_loaded(subject, &real, &cards)]
+                vec![not_loaded_finding(subject, &real, &cards)]
             }
         }
     }
@@ -58,7 +58,7 @@ fn add_installations(evidence: &mut Vec<FindingEvidence>, installations: &[&Inst
     }
 }
 
-fn of_kernel(
+fn kernel_findings(
     inventory: &Inventory,
     kernel: &KernelDriver,
     real: &[&Installation],
@@ -96,7 +96,11 @@ fn of_kernel(
 }
 
 /// A card is present, but no NVIDIA driver runs it.
-fn not_loaded(subject: &DoctorSubject<'_>, real: &[&Installation], cards: &[Card]) -> Finding {
+fn not_loaded_finding(
+    subject: &DoctorSubject<'_>,
+    real: &[&Installation],
+    cards: &[Card],
+) -> Finding {
     let host = subject.host;
     let mut evidence: Vec<FindingEvidence> = cards.iter().map(Card::evidence).collect();
     if host.is_directory(Path::new(NOUVEAU)) {
@@ -126,7 +130,7 @@ fn not_loaded(subject: &DoctorSubject<'_>, real: &[&Installation], cards: &[Card
 }
 
 /// In WSL, Windows runs the driver and provides its libraries.
-fn of_wsl(real: &[&Installation]) -> Vec<Finding> {
+fn wsl_findings(real: &[&Installation]) -> Vec<Finding> {
     let Some(of_windows) = real.iter().find(|installation| is_of_windows(installation)) else {
         let evidence = vec![FindingEvidence::absent("/usr/lib/wsl/lib/libcuda.so.1")];
         return vec![Finding::new(Fault::NoLibcuda, evidence)];

@@ -40,7 +40,7 @@ pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
             leads_to: element.directory.clone(),
             holds,
             family: None,
-            set_by: lines.that_name(variables::LIBRARY_PATH, &element.text),
+            set_by: lines.with_element(variables::LIBRARY_PATH, &element.text),
         });
     }
     for (element, position) in inventory.search.preload.iter().zip(1..) {
@@ -52,7 +52,7 @@ pub(super) fn elements(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
             leads_to: subject.host.is_file(&file).then_some(file),
             holds: Vec::new(),
             family: element.family.clone(),
-            set_by: lines.that_name(variables::PRELOAD, &element.text),
+            set_by: lines.with_element(variables::PRELOAD, &element.text),
         });
     }
     elements

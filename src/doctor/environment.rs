@@ -16,19 +16,19 @@ use crate::variables;
 
 const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The variables that cudarun sets for the programs that it starts.
-const OF_OURS: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
+const OWN_VARIABLES: [&str; 3] = [variables::VIEW, variables::PINS, variables::TRACE];
 
 pub(super) fn findings(subject: &DoctorSubject<'_>, elements: &[JudgedElement]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (index, element) in elements.iter().enumerate() {
         if element.is_path() {
-            findings.extend(of_path(subject, &elements[..index], element));
+            findings.extend(path_findings(subject, &elements[..index], element));
         } else {
-            findings.extend(of_preload(element));
+            findings.extend(preload_findings(element));
         }
     }
     findings.extend(mixed(subject.inventory, elements));
-    findings.extend(of_variables(subject));
+    findings.extend(variable_findings(subject));
     findings
 }
 
@@ -61,41 +61,41 @@ fn element_evidence(element: &JudgedElement) -> Vec<FindingEvidence> {
     evidence
 }
 
-fn of_element(fault: Fault, element: &JudgedElement) -> Finding {
+fn element_finding(fault: Fault, element: &JudgedElement) -> Finding {
     Finding::new(fault, element_evidence(element))
 }
 
-fn of_path(
+fn path_findings(
     subject: &DoctorSubject<'_>,
     earlier: &[JudgedElement],
     element: &JudgedElement,
 ) -> Vec<Finding> {
     if element.text.is_empty() {
-        let finding = of_element(Fault::PathEmpty, element);
+        let finding = element_finding(Fault::PathEmpty, element);
         return vec![finding.with("directory", show(&subject.host.cwd))];
     }
     let mut findings = Vec::new();
     if element.is_relative() {
-        let finding = of_element(Fault::PathRelative, element);
+        let finding = element_finding(Fault::PathRelative, element);
         findings.push(finding.with("variable", element.variable));
     }
     let Some(directory) = &element.leads_to else {
         if !element.has_token() {
-            let finding = of_element(Fault::PathMissing, element);
+            let finding = element_finding(Fault::PathMissing, element);
             findings.push(finding.with("variable", element.variable));
         }
         return findings;
     };
     let mut views = subject.views.iter();
     if views.any(|views| directory.parent() == Some(views)) {
-        return vec![of_element(Fault::PathOwnView, element)];
+        return vec![element_finding(Fault::PathOwnView, element)];
     }
     if earlier
         .iter()
         .any(|other| other.leads_to.as_ref() == Some(directory))
     {
         // The first element reports its libraries.
-        findings.push(of_element(Fault::PathDuplicate, element));
+        findings.push(element_finding(Fault::PathDuplicate, element));
         return findings;
     }
     for installation in installations_in(subject.inventory, directory) {
@@ -105,14 +105,14 @@ fn of_path(
         // It breaks programs only if the loader finds it by default.
         let is_unused = !installation.loader_gives;
         if installation.origin == Origin::Stub {
-            findings.push(of_element(Fault::PathStubs, element).milder(is_unused));
+            findings.push(element_finding(Fault::PathStubs, element).milder(is_unused));
             continue;
         }
         for problem in &installation.problems {
             if let Problem::NotTheKernelsDriver { kernel }
             | Problem::CompatOlderThanKernel { kernel } = problem
             {
-                let finding = of_element(Fault::PathOtherDriver, element).milder(is_unused);
+                let finding = element_finding(Fault::PathOtherDriver, element).milder(is_unused);
                 let finding = finding.with("version", version(installation.version));
                 findings.push(finding.with("kernel", kernel));
                 break;
@@ -122,17 +122,17 @@ fn of_path(
     findings
 }
 
-fn of_preload(element: &JudgedElement) -> Vec<Finding> {
+fn preload_findings(element: &JudgedElement) -> Vec<Finding> {
     let mut findings = Vec::new();
     if element.leads_to.is_none() && !element.is_bare_name() && !element.has_token() {
-        findings.push(of_element(Fault::PreloadMissing, element));
+        findings.push(element_finding(Fault::PreloadMissing, element));
     }
     if element.is_relative() && !element.is_bare_name() {
-        let finding = of_element(Fault::PathRelative, element);
+        let finding = element_finding(Fault::PathRelative, element);
         findings.push(finding.with("variable", element.variable));
     }
     if let Some(family) = &element.family {
-        let finding = of_element(Fault::PreloadLibrary, element);
+        let finding = element_finding(Fault::PreloadLibrary, element);
         findings.push(finding.with("of", display_name(family)));
     }
     findings
@@ -245,7 +245,7 @@ fn completed_stems(first: &Installation, other: &Installation) -> Vec<String> {
 }
 
 /// Other variables that the loader, glibc and cudarun read.
-fn of_variables(subject: &DoctorSubject<'_>) -> Vec<Finding> {
+fn variable_findings(subject: &DoctorSubject<'_>) -> Vec<Finding> {
     let env = &subject.host.env;
     let mut findings = Vec::new();
     if let Some(value) = env.non_empty(variables::AUDIT) {
@@ -273,7 +273,7 @@ fn of_variables(subject: &DoctorSubject<'_>) -> Vec<Finding> {
             && name.starts_with("CUDARUN_")
             && !name.starts_with(variables::SHELL)
             && name != variables::HOOK_FOLLOWS
-            && !OF_OURS.contains(&name)
+            && !OWN_VARIABLES.contains(&name)
         {
             names.push(name);
             evidence.push(FindingEvidence::Set {

@@ -76,14 +76,14 @@ pub(super) fn findings(
             let evidence = vec![FindingEvidence::absent(WSL)];
             findings.push(Finding::new(Fault::WslWithoutGpu, evidence));
         }
-    } else if surroundings.is_tegra {
-        // Its GPU has no card and no node of its own.
-    } else if let Some(driver) = &subject.inventory.driver {
-        findings = nodes(subject, driver, surroundings.is_container);
-    } else if driver_findings.is_empty() {
-        let no_card = FindingEvidence::file(BUS, "no NVIDIA display controller (0x10de)");
-        let evidence = vec![FindingEvidence::absent("/proc/driver/nvidia"), no_card];
-        findings.push(Finding::new(Fault::NoGpu, evidence));
+    } else if !surroundings.is_tegra {
+        if let Some(driver) = &subject.inventory.driver {
+            findings = nodes(subject, driver, surroundings.is_container);
+        } else if driver_findings.is_empty() {
+            let no_card = FindingEvidence::file(BUS, "no NVIDIA display controller (0x10de)");
+            let evidence = vec![FindingEvidence::absent("/proc/driver/nvidia"), no_card];
+            findings.push(Finding::new(Fault::NoGpu, evidence));
+        }
     }
     if findings.is_empty() {
         findings.extend(hidden(subject));

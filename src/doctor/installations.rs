@@ -12,24 +12,24 @@ use crate::solve::Summary;
 use crate::text::show;
 
 /// Further skipped files are only counted.
-const FEW: usize = 5;
+const MAX_FILES: usize = 5;
 
 pub(super) fn findings(subject: &DoctorSubject<'_>) -> Vec<Finding> {
     let inventory = subject.inventory;
     let mut findings = Vec::new();
     for installation in &inventory.installations {
         for problem in &installation.problems {
-            findings.extend(of_problem(installation, problem));
+            findings.extend(problem_finding(installation, problem));
         }
     }
-    of_extensions(inventory, &mut findings);
-    of_toolkits(inventory, &mut findings);
-    findings.extend(of_warnings(&inventory.warnings));
+    extension_findings(inventory, &mut findings);
+    toolkit_findings(inventory, &mut findings);
+    findings.extend(skipped_files(&inventory.warnings));
     findings
 }
 
 /// One finding for each package whose modules do not fit the framework.
-fn of_extensions(inventory: &Inventory, findings: &mut Vec<Finding>) {
+fn extension_findings(inventory: &Inventory, findings: &mut Vec<Finding>) {
     let mut by_package: BTreeMap<(&str, &str), Vec<&Extension>> = BTreeMap::new();
     for extension in inventory.extensions.iter().flatten() {
         if !extension.fits() {
@@ -40,7 +40,7 @@ fn of_extensions(inventory: &Inventory, findings: &mut Vec<Finding>) {
         }
     }
     for extensions in by_package.into_values() {
-        let few = extensions.iter().take(FEW);
+        let few = extensions.iter().take(MAX_FILES);
         let evidence = few.map(|extension| FindingEvidence::file(&extension.path, ""));
         let finding = Finding::new(Fault::ExtensionMismatch, evidence.collect());
         findings.push(finding.detail(Detail::Extension {
@@ -51,7 +51,7 @@ fn of_extensions(inventory: &Inventory, findings: &mut Vec<Finding>) {
 }
 
 /// Toolkits that nothing names hinder no build. `--build` makes up for names that the linker does not find.
-fn of_toolkits(inventory: &Inventory, findings: &mut Vec<Finding>) {
+fn toolkit_findings(inventory: &Inventory, findings: &mut Vec<Finding>) {
     for toolkit in inventory.toolkits.iter().flatten() {
         if !toolkit.is_named {
             continue;
@@ -70,9 +70,9 @@ fn of_toolkits(inventory: &Inventory, findings: &mut Vec<Finding>) {
     }
 }
 
-fn of_warnings(warnings: &[Warning]) -> Option<Finding> {
+fn skipped_files(warnings: &[Warning]) -> Option<Finding> {
     let first = warnings.first()?;
-    let few = warnings.iter().take(FEW);
+    let few = warnings.iter().take(MAX_FILES);
     let evidence = few.map(|warning| FindingEvidence::file(&warning.path, ""));
     let more = match warnings.len() - 1 {
         0 => String::new(),
@@ -82,7 +82,7 @@ fn of_warnings(warnings: &[Warning]) -> Option<Finding> {
     Some(finding.with("problem", &first.fault).with("more", more))
 }
 
-fn of_problem(installation: &Installation, problem: &Problem) -> Option<Finding> {
+fn problem_finding(installation: &Installation, problem: &Problem) -> Option<Finding> {
     let fault = match problem {
         // A stub is never complete, and a package that bundles only a shim does not need the rest.
         Problem::Missing { .. }

@@ -21,7 +21,7 @@ const PARAMETERS: &str = "/proc/driver/nvidia/params";
 const MOUNTS: &str = "/proc/self/mounts";
 const SHARED: &str = "/dev/shm";
 /// In bytes. NCCL and PyTorch's data loaders exchange data there, and Docker gives a container only 64 MiB.
-const ENOUGH_SHARED: u64 = 1 << 30;
+const MIN_SHARED: u64 = 1 << 30;
 const WSL_DRIVERS: &str = "/usr/lib/wsl/drivers";
 const WSL_MEMORY: &str = "libnvdxgdmal.so.1";
 const TOOLKITS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
@@ -107,7 +107,7 @@ fn shared_memory(subject: &DoctorSubject<'_>) -> Option<Finding> {
         .split(',')
         .find_map(|option| option.strip_prefix("size=")?.strip_suffix('k'))?;
     let bytes = size.parse::<u64>().ok()?.saturating_mul(1024);
-    if bytes >= ENOUGH_SHARED {
+    if bytes >= MIN_SHARED {
         return None;
     }
     let evidence = vec![FindingEvidence::file(MOUNTS, line)];

@@ -46,7 +46,7 @@ pub(super) fn examine(subject: &DoctorSubject<'_>, findings: &mut Vec<Finding>) 
     for source in &settings.found.sources {
         project.files.push(source.path.clone());
     }
-    findings.extend(of_lock(subject, &mut project));
+    findings.extend(lock_finding(subject, &mut project));
     project
 }
 
@@ -72,7 +72,7 @@ fn not_allowed(subject: &DoctorSubject<'_>) -> Option<Finding> {
 }
 
 /// A fault of a lock is an error only if the settings demand the lock.
-fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Finding> {
+fn lock_finding(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Finding> {
     let DoctorSubject { host, settings, .. } = *subject;
     let is_locked = settings.layers.is_locked();
     let path = settings.lock_file();
@@ -80,18 +80,18 @@ fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Fi
         Ok(Some(bytes)) => bytes,
         Ok(None) if !is_locked => return None,
         Ok(None) => {
-            return Some(lock_fault(
+            return Some(lock_fault_finding(
                 host,
                 FaultKind::NoLock.of_file(&path),
                 is_locked,
             ));
         }
-        Err(fault) => return Some(lock_fault(host, fault, is_locked)),
+        Err(fault) => return Some(lock_fault_finding(host, fault, is_locked)),
     };
     project.lock = Some(path.clone());
     let lock = match lock::lock(&bytes, &path) {
         Ok(lock) => lock,
-        Err(fault) => return Some(lock_fault(host, fault, is_locked)),
+        Err(fault) => return Some(lock_fault_finding(host, fault, is_locked)),
     };
     let (floor, kernel) = (lock.driver?, subject.inventory.driver.as_ref()?);
     if kernel.version >= floor {
@@ -106,7 +106,7 @@ fn of_lock(subject: &DoctorSubject<'_>, project: &mut ProjectFiles) -> Option<Fi
     Some(finding.with("kernel", kernel.version))
 }
 
-fn lock_fault(host: &Host, fault: SettingFault, is_locked: bool) -> Finding {
+fn lock_fault_finding(host: &Host, fault: SettingFault, is_locked: bool) -> Finding {
     Finding::new(Fault::LockFault, place_evidence(&fault.place, host))
         .milder(!is_locked)
         .detail(Detail::Setting(fault))

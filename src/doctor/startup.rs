@@ -22,7 +22,7 @@ const VARIABLES: [&str; 3] = [
     variables::AUDIT,
 ];
 /// Below the home directory.
-const OF_USER: &[&str] = &[
+const USER_FILES: &[&str] = &[
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -37,7 +37,7 @@ const OF_USER: &[&str] = &[
     ".xprofile",
     ".xsessionrc",
 ];
-const OF_EVERYBODY: &[&str] = &[
+const SYSTEM_FILES: &[&str] = &[
     "/etc/environment",
     "/etc/profile",
     "/etc/bash.bashrc",
@@ -50,7 +50,7 @@ const OF_EVERYBODY: &[&str] = &[
     "/etc/security/pam_env.conf",
 ];
 /// Directories of such files, and what their names end in.
-const OF_MANY: &[(&str, &str)] = &[
+const DIRECTORIES: &[(&str, &str)] = &[
     ("/etc/profile.d", ".sh"),
     ("/etc/environment.d", ".conf"),
     ("~/.config/environment.d", ".conf"),
@@ -58,7 +58,7 @@ const OF_MANY: &[(&str, &str)] = &[
     ("$CONDA_PREFIX/etc/conda/activate.d", ".sh"),
 ];
 /// Files in which an editor or a tool of a project sets variables.
-const OF_PROJECT: &[&str] = &[
+const PROJECT_FILES: &[&str] = &[
     ".env",
     ".envrc",
     ".vscode/settings.json",
@@ -69,8 +69,8 @@ const PRELOAD: &str = "/etc/ld.so.preload";
 pub(super) const CONF: &str = "/etc/ld.so.conf";
 const CONF_DEPTH: usize = 8;
 /// In bytes; the rest of a longer file is ignored.
-const LIMIT: u64 = 1 << 20;
-const LINE_LIMIT: usize = 2000;
+const MAX_BYTES: u64 = 1 << 20;
+const MAX_LINE: usize = 2000;
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ pub(super) fn lines(host: &Host) -> StartupLines {
         ..StartupLines::default()
     };
     for path in files(host, lines.home.as_deref()) {
-        let Ok(bytes) = host.read_start(&path, LIMIT) else {
+        let Ok(bytes) = host.read_start(&path, MAX_BYTES) else {
             continue;
         };
         lines.take(&path, &String::from_utf8_lossy(&bytes));
@@ -111,11 +111,13 @@ pub(super) fn lines(host: &Host) -> StartupLines {
     let modules = host.env.non_empty("_LMFILES_").unwrap_or_default();
     for path in modules.to_string_lossy().split(':') {
         if !path.is_empty() {
-            let bytes = host.read_start(Path::new(path), LIMIT).unwrap_or_default();
+            let bytes = host
+                .read_start(Path::new(path), MAX_BYTES)
+                .unwrap_or_default();
             lines.take(Path::new(path), &String::from_utf8_lossy(&bytes));
         }
     }
-    configured(
+    read_loader_configuration(
         host,
         Path::new(CONF),
         0,
@@ -128,11 +130,11 @@ pub(super) fn lines(host: &Host) -> StartupLines {
 fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     if let Some(home) = home {
-        files.extend(OF_USER.iter().map(|name| home.join(name)));
+        files.extend(USER_FILES.iter().map(|name| home.join(name)));
     }
-    files.extend(OF_EVERYBODY.iter().map(PathBuf::from));
+    files.extend(SYSTEM_FILES.iter().map(PathBuf::from));
     let conda = host.env.non_empty("CONDA_PREFIX").map(Path::new);
-    for (directory, ending) in OF_MANY {
+    for (directory, ending) in DIRECTORIES {
         let directory = if let Some(path) = directory.strip_prefix("~/") {
             home.map(|home| home.join(path))
         } else if let Some(path) = directory.strip_prefix("$CONDA_PREFIX/") {
@@ -152,7 +154,7 @@ fn files(host: &Host, home: Option<&Path>) -> Vec<PathBuf> {
         }
     }
     if host.cwd.is_absolute() {
-        files.extend(OF_PROJECT.iter().map(|name| host.cwd.join(name)));
+        files.extend(PROJECT_FILES.iter().map(|name| host.cwd.join(name)));
     }
     files
 }
@@ -171,7 +173,7 @@ impl StartupLines {
     fn take(&mut self, path: &Path, text: &str) {
         for (number, line) in text.lines().enumerate() {
             let code = line.trim();
-            if code.is_empty() || code.starts_with('#') || code.len() > LINE_LIMIT {
+            if code.is_empty() || code.starts_with('#') || code.len() > MAX_LINE {
                 continue;
             }
             let line = StartupLine {
@@ -191,7 +193,7 @@ impl StartupLines {
     }
 
     /// The lines that mention this variable and contain this element.
-    pub(super) fn that_name(&self, variable: &str, element: &OsStr) -> Vec<StartupLine> {
+    pub(super) fn with_element(&self, variable: &str, element: &OsStr) -> Vec<StartupLine> {
         let Some(element) = element.to_str().map(|text| text.trim_end_matches('/')) else {
             return Vec::new();
         };
@@ -292,18 +294,18 @@ fn has_path(text: &str, path: &str) -> bool {
 }
 
 /// The directories that configure `ldconfig`, in order. Files may include each other: each is read once.
-fn configured(
+fn read_loader_configuration(
     host: &Host,
     path: &Path,
     depth: usize,
-    read: &mut BTreeSet<FileId>,
+    visited: &mut BTreeSet<FileId>,
     lines: &mut Vec<(StartupLine, PathBuf)>,
 ) {
     let Ok(stat) = host.stat(path) else { return };
-    if !read.insert(stat.id) {
+    if !visited.insert(stat.id) {
         return;
     }
-    let Ok(bytes) = host.read_start(path, LIMIT) else {
+    let Ok(bytes) = host.read_start(path, MAX_BYTES) else {
         return;
     };
     for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
@@ -312,8 +314,8 @@ fn configured(
             Some(patterns) if depth < CONF_DEPTH && patterns.starts_with([' ', '\t']) => {
                 for pattern in patterns.split_whitespace() {
                     let pattern = path.parent().unwrap_or(Path::new("/")).join(pattern);
-                    for file in matching(host, &pattern) {
-                        configured(host, &file, depth + 1, read, lines);
+                    for file in matching_files(host, &pattern) {
+                        read_loader_configuration(host, &file, depth + 1, visited, lines);
                     }
                 }
             }
@@ -335,7 +337,7 @@ fn without_comment(line: &str) -> &str {
 }
 
 /// The files that match a pattern with at most one `*`, in its last part.
-fn matching(host: &Host, pattern: &Path) -> Vec<PathBuf> {
+fn matching_files(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (
         pattern.parent(),
         pattern.file_name().and_then(OsStr::to_str),
@@ -375,12 +377,12 @@ pub(super) fn findings(subject: &DoctorSubject<'_>, lines: &StartupLines) -> Vec
             findings.push(Finding::new(Fault::SystemPreload, evidence));
         }
     }
-    findings.extend(of_cache(subject.inventory, lines));
+    findings.extend(loader_cache_findings(subject.inventory, lines));
     findings
 }
 
 /// Libraries that the loader's cache lacks although its configuration names their directory.
-fn of_cache(inventory: &Inventory, lines: &StartupLines) -> Vec<Finding> {
+fn loader_cache_findings(inventory: &Inventory, lines: &StartupLines) -> Vec<Finding> {
     let cache = Path::new("/etc/ld.so.cache");
     let mut warnings = inventory.warnings.iter();
     if let Some(warning) = warnings.find(|warning| warning.path == cache) {
@@ -427,7 +429,7 @@ mod tests {
     }
 
     fn names(text: &str, element: &str) -> Vec<usize> {
-        let found = lines(text).that_name("LD_LIBRARY_PATH", OsStr::new(element));
+        let found = lines(text).with_element("LD_LIBRARY_PATH", OsStr::new(element));
         found.iter().map(|line| line.number).collect()
     }
 

@@ -113,14 +113,9 @@ pub fn predict(searcher: &Searcher<'_>, program: &Program, inventory: &Inventory
             orders.push(order);
         }
     }
-    let mut prediction = Prediction::default();
-    for (index, order) in orders.iter().enumerate() {
-        let of_order = predict_use(order, start, inventory);
-        if index == 0 {
-            prediction = of_order;
-        } else {
-            prediction.join(of_order);
-        }
+    let mut prediction = predict_use(&orders[0], start, inventory);
+    for order in &orders[1..] {
+        prediction.join(predict_use(order, start, inventory));
     }
     prediction
 }
@@ -163,8 +158,12 @@ fn origins(process: &Process<'_>) -> BTreeSet<(FileId, Option<FileId>)> {
 fn predict_use(process: &Process<'_>, start: usize, inventory: &Inventory) -> Prediction {
     let mut prediction = predict_order(process.clone(), None, start, inventory);
     for first in first_uses(process, inventory) {
-        let of_order = predict_order(process.clone(), Some(&first), start, inventory);
-        prediction.join(of_order);
+        prediction.join(predict_order(
+            process.clone(),
+            Some(&first),
+            start,
+            inventory,
+        ));
     }
     prediction
 }

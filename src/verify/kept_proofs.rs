@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// A failure holds for so many seconds: 64 processes that start at once share it, and a repair is seen soon.
 const FAILURE_HOLDS: i64 = 60;
 /// A process may have waited so many seconds for another one's proof.
-const LONGEST_PROOF: i64 = 600;
+const MAX_PROOF: i64 = 600;
 
 /// The result of [`await_turn`].
 #[derive(Debug)]
@@ -60,7 +60,7 @@ fn read(host: &Host, directory: &Path, name: &str) -> Option<Verdict> {
         Verdict::Failed { .. } => {
             let modified = host.lstat(&directory.join(name)).ok()?.modified.0;
             // Another process may have written it since this one started. A much later time is a wrong clock's.
-            (-LONGEST_PROOF..=FAILURE_HOLDS).contains(&(storage::stamp(host.started).0 - modified))
+            (-MAX_PROOF..=FAILURE_HOLDS).contains(&(storage::stamp(host.started).0 - modified))
         }
         Verdict::Skipped { .. } | Verdict::Busy { .. } => false,
     };
