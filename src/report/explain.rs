@@ -75,7 +75,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     facts.push_str(&decided(
         program, inventory, decision, before, verbosity, style,
     ));
-    for extension in extensions::unfit(inventory, program) {
+    for extension in inventory.unfit_extensions(&program.imported) {
         let warning = style.warning("warning:");
         facts.push_str(&format!("{warning} {}\n", extensions::sentence(extension)));
     }
@@ -199,10 +199,7 @@ fn step(step: &ResolveStep) -> Option<String> {
 fn driver(inventory: &Inventory) -> String {
     match &inventory.driver {
         Some(driver) => {
-            let cuda = driver
-                .cuda
-                .map(|cuda| format!(", supports CUDA up to {cuda}"))
-                .unwrap_or_default();
+            let cuda = words::supported_cuda(driver);
             let reach = if inventory.devices.is_empty() {
                 ", but no GPU is reachable"
             } else {

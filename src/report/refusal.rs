@@ -104,11 +104,10 @@ fn shown(faults: &[RefusalPart], limit: usize, style: Style) -> String {
 
 /// The faults, those of single families first.
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<RefusalPart> {
-    let mut faults: Vec<RefusalPart> = conflict
-        .unmet
-        .iter()
-        .map(|unmet| of_family(unmet, program, style))
-        .collect();
+    let mut faults = Vec::new();
+    for unmet in &conflict.unmet {
+        faults.push(of_family(unmet, program, style));
+    }
     let mut demands = Vec::new();
     for one in &conflict.contradictions {
         let demand = one.members.iter().find_map(|member| member.demand.as_ref());
@@ -125,8 +124,7 @@ pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec
 }
 
 fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
-    let requirements = unmet.requirements.iter();
-    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
+    let askers = words::titles(unmet.requirements.iter().map(|one| &one.by));
     let family = display_name(&unmet.family);
     let fits = if askers.is_empty() {
         "fits".to_owned()
@@ -330,14 +328,10 @@ fn wants_of(member: &ContradictionSide) -> String {
     if let Some(demand) = &member.demand {
         return demand.to_string();
     }
-    let wants = words::wants(&member.wants);
-    let has_symbols = member
-        .wants
-        .iter()
-        .any(|want| matches!(want, Want::Symbols(_)));
-    if wants.is_empty() && has_symbols {
-        "the symbols that it imports".to_owned()
-    } else {
-        wants
+    let text = words::wants(&member.wants);
+    let mut wants = member.wants.iter();
+    if text.is_empty() && wants.any(|want| matches!(want, Want::Symbols(_))) {
+        return "the symbols that it imports".to_owned();
     }
+    text
 }

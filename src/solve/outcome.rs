@@ -389,6 +389,15 @@ pub struct ContradictionSide {
     pub demand: Option<Demand>,
 }
 
+impl Plan {
+    /// The CUDA major that all picks share.
+    pub fn cuda(&self) -> Option<u32> {
+        let mut majors = self.picks.iter().filter_map(|pick| pick.installation.cuda);
+        let first = majors.next()?;
+        majors.all(|major| major == first).then_some(first)
+    }
+}
+
 impl Outcome {
     /// What the program may load and would not find.
     pub fn absent(&self) -> &[Absent] {
