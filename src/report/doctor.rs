@@ -684,8 +684,8 @@ pub(super) fn evidence(evidence: &FindingEvidence) -> (String, String) {
         ),
         FindingEvidence::Fault { path, fault } => (show(path), fault.to_string()),
         FindingEvidence::Symbol { path, symbol, has } => {
-            let has = if *has { "has" } else { "has no" };
-            (show(path), format!("{has} {}", show(symbol)))
+            let verb = if *has { "has" } else { "has no" };
+            (show(path), format!("{verb} {}", show(symbol)))
         }
         FindingEvidence::Place { path, why } => (show(path), why.at(path)),
         FindingEvidence::Told { at, says } => (at.clone(), says.clone()),

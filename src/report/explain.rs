@@ -142,14 +142,8 @@ fn overview(
     let mut paths = Vec::new();
     let mut modules = Vec::new();
     if is_full {
-        paths.extend(
-            program
-                .steps
-                .iter()
-                .skip(1)
-                .filter_map(step)
-                .map(|step| vec![step]),
-        );
+        let steps = program.steps.iter().skip(1).filter_map(step);
+        paths.extend(steps.map(|step| vec![step]));
         modules.extend(program.site_packages.iter().map(|site| vec![show(site)]));
     } else if let Some(step) = program.steps.last()
         && let StepKind::Script | StepKind::Wrapper = step.how
@@ -339,13 +333,13 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
         for (_, own) in grouped(requirements.map(|one| (&one.by.name, one))) {
             let wants = own.iter().map(|requirement| &requirement.want);
             let is_name = wants.clone().all(is_name);
-            let words = if is_full {
+            let text = if is_full {
                 all_wants(wants)
             } else {
                 words::wants(wants)
             };
-            if !words.is_empty() {
-                needs.push(((words, is_name), &own[0].by));
+            if !text.is_empty() {
+                needs.push(((text, is_name), &own[0].by));
             }
         }
         for ((wants, is_name), askers) in grouped(needs) {

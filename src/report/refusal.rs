@@ -212,13 +212,13 @@ pub(super) fn conditions(
         };
         if matches!(condition.demand, Demand::Any(_)) {
             let demands = judged.demands.iter();
-            let has: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
-            let has = Vec::from_iter(has).join("; ");
+            let facts: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
+            let facts = Vec::from_iter(facts).join("; ");
             text.push_str(&match judged.holds {
                 _ if !judged.counts => ": does not count without a GPU".to_owned(),
-                Some(true) => format!(": met by {has}"),
-                Some(false) => format!(": not met by {has}"),
-                None => format!(": this could not be checked on this machine ({has})"),
+                Some(true) => format!(": met by {facts}"),
+                Some(false) => format!(": not met by {facts}"),
+                None => format!(": this could not be checked on this machine ({facts})"),
             });
         }
         rows.push(vec![text, style.dim(&condition.by.with_place())]);

@@ -77,24 +77,24 @@ fn would_map(files: usize, kind: &str, lost: usize) -> String {
     format!("the program would map {files}{lost}\n")
 }
 
-/// The row of a file. `unasked` is written if none asked for it.
+/// The row of a file. `no_requester` is written if none asked for it.
 fn row(
     name: &OsStr,
     path: &Path,
     requester: &Path,
-    unasked: &str,
+    no_requester: &str,
     rule: &str,
     style: Style,
 ) -> Vec<String> {
-    let asked = if requester.as_os_str().is_empty() {
-        unasked.to_owned()
+    let purpose = if requester.as_os_str().is_empty() {
+        no_requester.to_owned()
     } else {
         format!("for {}, ", file_name(requester))
     };
     vec![
         file_name(Path::new(name)),
         show(path),
-        format!("{asked}{}", style.dim(rule)),
+        format!("{purpose}{}", style.dim(rule)),
     ]
 }
 
