@@ -254,6 +254,28 @@ impl Installation {
         }
     }
 
+    /// True for stubs on no search path, which every toolkit has for linking.
+    pub fn is_out_of_reach(&self) -> bool {
+        self.origin == Origin::Stub
+            && self
+                .problems
+                .iter()
+                .all(|problem| matches!(problem, Problem::Missing { .. }))
+    }
+
+    /// True if this one, where it comes first, breaks a program that finds the shim of another by a search path of its own: the
+    /// shim opens the parts of this one and does not work over them.
+    pub fn mixes_into(&self, other: &Installation) -> bool {
+        other.family == self.family
+            && other.soname == self.soname
+            && other.version != self.version
+            && other.origin != Origin::Stub
+            && !self.works_under_shim_of(other)
+            && catalog()
+                .family(&self.family)
+                .is_some_and(Family::opens_members_of_any_version)
+    }
+
     pub(super) fn is_incomplete(&self) -> bool {
         self.problems
             .iter()

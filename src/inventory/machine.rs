@@ -189,6 +189,18 @@ impl Inventory {
         elements.any(|element| installation.directories().any(|own| own == element))
     }
 
+    /// The extension modules that do not fit their framework, of these imported packages.
+    pub fn unfit_extensions(&self, imported: &BTreeSet<PathBuf>) -> Vec<&Extension> {
+        let mut unfit = Vec::new();
+        for extension in self.extensions.iter().flatten() {
+            let mut paths = extension.path.ancestors();
+            if !extension.fits() && paths.any(|path| imported.contains(path)) {
+                unfit.push(extension);
+            }
+        }
+        unfit
+    }
+
     /// The installation that has this file.
     pub fn installation_of(&self, id: FileId) -> Option<&Installation> {
         let mut installations = self.installations.iter();

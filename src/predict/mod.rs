@@ -80,6 +80,11 @@ pub struct MissingLibrary {
     pub family: Option<String>,
 }
 
+/// True for NVIDIA's libraries, including those that a package bundles under another name.
+pub fn is_nvidias(family: Option<&String>, path: &Path) -> bool {
+    family.is_some() || catalog().family_of_bundled(path).is_some()
+}
+
 /// Follows the start, then the libraries that the program opens, then those that NVIDIA's libraries open when they are
 /// used. The part of a family that is used first may decide what the others get, so the result holds the files of every
 /// order of use.

@@ -73,16 +73,14 @@ pub fn listed_toolkits(
 }
 
 fn row(toolkit: &Toolkit, style: Style) -> Vec<String> {
+    let newest_gcc = toolkit.newest_gcc.map(|newest| format!("≤ {newest}"));
     let mut row = vec![
         words::version(toolkit.release.as_ref()),
-        toolkit
-            .newest_gcc
-            .map_or_else(String::new, |newest| format!("≤ {newest}")),
+        newest_gcc.unwrap_or_default(),
         toolkit.origin.word().to_owned(),
         show(&toolkit.root),
     ];
-    let problems: Vec<String> = toolkit.problems.iter().map(ToString::to_string).collect();
-    row.extend((!problems.is_empty()).then(|| style.warning(&problems.join("; "))));
+    row.extend(words::problems(&toolkit.problems, style));
     row
 }
 

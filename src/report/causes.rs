@@ -31,12 +31,12 @@ fn hidden(cause: &ProofCause) -> Option<String> {
         .split(',')
         .next()
         .is_some_and(|first| first.trim().parse::<u32>().is_ok());
-    let has = match count {
+    let machine = match count {
         _ if !is_number => "no GPU of this machine has that name".to_owned(),
         1 => "this machine has only GPU 0".to_owned(),
         count => format!("this machine has only GPUs 0 to {}", count - 1),
     };
-    Some(format!("{name}={}, but {has}", show(value)))
+    Some(format!("{name}={}, but {machine}", show(value)))
 }
 
 pub(super) fn remedy(cause: &ProofCause) -> String {

@@ -168,16 +168,16 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
         .filter(|cause| cause.certainty == Certainty::IsNot)
         .count();
     let mut text = String::new();
-    let mut told = None;
+    let mut last_message = None;
     if ruled_out == diagnosis.causes.len() {
-        told = diagnosis.chain.chosen();
-        let chosen = told.map(quoted).unwrap_or_default();
+        last_message = diagnosis.chain.chosen();
+        let chosen = last_message.map(quoted).unwrap_or_default();
         text.push_str(&format!(
             "no known cause of this message fits this machine\n  said  {chosen}\n\n"
         ));
     }
     for cause in shown {
-        let is_told = told.is_some_and(|message| ptr::eq(message, cause.message));
+        let is_told = last_message.is_some_and(|message| ptr::eq(message, cause.message));
         text.push_str(&self::cause(
             cause,
             is_told,
@@ -185,7 +185,7 @@ pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Sty
             all || verbosity > 0,
             style,
         ));
-        told = Some(cause.message);
+        last_message = Some(cause.message);
     }
     if !diagnosis.chain.leading.is_empty() {
         for harmless in diagnosis.chain.harmless.iter().take(FEW) {

@@ -115,7 +115,7 @@ pub fn examined_program(
         let first = why.lines().next().unwrap_or_default();
         faults.push(first.trim_start_matches("error: ").to_owned());
     }
-    for extension in extensions::unfit(inventory, program) {
+    for extension in inventory.unfit_extensions(&program.imported) {
         faults.push(format!(
             "{}: {}",
             extensions::sentence(extension),
@@ -419,14 +419,8 @@ fn driver(examination: &Examination, inventory: &Inventory) -> String {
     let surroundings = examination.surroundings;
     match &inventory.driver {
         Some(driver) => {
-            let cuda = driver
-                .cuda
-                .map(|cuda| format!(", supports CUDA up to {cuda}"));
-            format!(
-                "kernel driver {}{}",
-                driver.version,
-                cuda.unwrap_or_default()
-            )
+            let cuda = words::supported_cuda(driver);
+            format!("kernel driver {}{cuda}", driver.version)
         }
         None if surroundings.is_wsl => "the driver of Windows".to_owned(),
         None if surroundings.is_tegra => "the driver of a Jetson".to_owned(),
@@ -690,8 +684,8 @@ pub(super) fn evidence(evidence: &FindingEvidence) -> (String, String) {
         ),
         FindingEvidence::Fault { path, fault } => (show(path), fault.to_string()),
         FindingEvidence::Symbol { path, symbol, has } => {
-            let has = if *has { "has" } else { "has no" };
-            (show(path), format!("{has} {}", show(symbol)))
+            let verb = if *has { "has" } else { "has no" };
+            (show(path), format!("{verb} {}", show(symbol)))
         }
         FindingEvidence::Place { path, why } => (show(path), why.at(path)),
         FindingEvidence::Told { at, says } => (at.clone(), says.clone()),
@@ -700,15 +694,14 @@ pub(super) fn evidence(evidence: &FindingEvidence) -> (String, String) {
 
 /// The line that sets an element, or the word for it.
 fn setter(finding: &Finding) -> String {
-    let line = finding.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::File {
-            path,
-            line: Some(line),
-            ..
-        } => Some(at(path, Some(*line))),
-        _ => None,
-    });
-    line.unwrap_or_else(|| "the variable".to_owned())
+    for evidence in &finding.evidence {
+        if let FindingEvidence::File { path, line, .. } = evidence
+            && line.is_some()
+        {
+            return at(path, *line);
+        }
+    }
+    "the variable".to_owned()
 }
 
 /// The commands that keep only one of the packages that claim a file.
@@ -726,11 +719,12 @@ pub(super) fn reinstalled(packages: &[String], kept: &str) -> String {
 
 /// The command that makes a refused directory safe.
 fn mend(finding: &Finding) -> String {
-    let mend = finding.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::Place { why, .. } => Some(mend_or(why)),
-        _ => None,
-    });
-    mend.unwrap_or_default()
+    for evidence in &finding.evidence {
+        if let FindingEvidence::Place { why, .. } = evidence {
+            return mend_or(why);
+        }
+    }
+    String::new()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     facts.push_str(&decided(
         program, inventory, decision, before, verbosity, style,
     ));
-    for extension in extensions::unfit(inventory, program) {
+    for extension in inventory.unfit_extensions(&program.imported) {
         let warning = style.warning("warning:");
         facts.push_str(&format!("{warning} {}\n", extensions::sentence(extension)));
     }
@@ -142,14 +142,8 @@ fn overview(
     let mut paths = Vec::new();
     let mut modules = Vec::new();
     if is_full {
-        paths.extend(
-            program
-                .steps
-                .iter()
-                .skip(1)
-                .filter_map(step)
-                .map(|step| vec![step]),
-        );
+        let steps = program.steps.iter().skip(1).filter_map(step);
+        paths.extend(steps.map(|step| vec![step]));
         modules.extend(program.site_packages.iter().map(|site| vec![show(site)]));
     } else if let Some(step) = program.steps.last()
         && let StepKind::Script | StepKind::Wrapper = step.how
@@ -199,10 +193,7 @@ fn step(step: &ResolveStep) -> Option<String> {
 fn driver(inventory: &Inventory) -> String {
     match &inventory.driver {
         Some(driver) => {
-            let cuda = driver
-                .cuda
-                .map(|cuda| format!(", supports CUDA up to {cuda}"))
-                .unwrap_or_default();
+            let cuda = words::supported_cuda(driver);
             let reach = if inventory.devices.is_empty() {
                 ", but no GPU is reachable"
             } else {
@@ -345,13 +336,13 @@ fn all_needs(program: &Program, is_full: bool) -> Vec<NeededFamily<'_>> {
         for (_, own) in grouped(requirements.map(|one| (&one.by.name, one))) {
             let wants = own.iter().map(|requirement| &requirement.want);
             let is_name = wants.clone().all(is_name);
-            let words = if is_full {
+            let text = if is_full {
                 all_wants(wants)
             } else {
                 words::wants(wants)
             };
-            if !words.is_empty() {
-                needs.push(((words, is_name), &own[0].by));
+            if !text.is_empty() {
+                needs.push(((text, is_name), &own[0].by));
             }
         }
         for ((wants, is_name), askers) in grouped(needs) {

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use super::Style;
 use super::words::{bare_name, counted, quoted_to_show};
-use crate::inventory::{Extension, Inventory};
-use crate::program::Program;
+use crate::inventory::Extension;
 use crate::text::{show, shown};
 
 /// One line for each extension module.
@@ -29,18 +28,6 @@ pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
         ]);
     }
     style.columns("", &rows)
-}
-
-/// The extension modules that do not fit their framework, of the packages that the program imports.
-pub(super) fn unfit<'i>(inventory: &'i Inventory, program: &Program) -> Vec<&'i Extension> {
-    let mut unfit = Vec::new();
-    for extension in inventory.extensions.iter().flatten() {
-        let mut paths = extension.path.ancestors();
-        if !extension.fits() && paths.any(|path| program.imported.contains(path)) {
-            unfit.push(extension);
-        }
-    }
-    unfit
 }
 
 /// `vllm/_C.abi3.so needs 14 symbols, which torch 2.5.1 does not have (vllm 0.8.0 is built for 2.6.0)`

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::hints::own_command_line;
 use super::words;
-use crate::catalog::{display_names, title};
+use crate::catalog::display_names;
 use crate::fetch::{DAY, FetchStep, StoredWheel, room};
 use crate::solve::{Absent, MissingWheel};
-use crate::text::{list, show, size};
+use crate::text::{list, show, shown, size};
 
 pub const NOTHING_TO_FETCH: &str = "nothing to fetch: all libraries are here\n";
 pub const STORE_IGNORED: &str = "nothing was fetched: this start ignores fetched wheels\n\nhint: leave out `--without fetched`\n";
@@ -60,25 +60,20 @@ pub fn to_fetch(to_fetch: &ToFetch<'_>, style: Style) -> String {
     } = to_fetch;
     let rows: Vec<Vec<String>> = wheels.iter().map(row).collect();
     let total: u64 = wheels.iter().map(|wheel| wheel.size).sum();
-    let free = free
-        .map(|free| format!(", {} are free", size(free)))
-        .unwrap_or_default();
     let mut text = format!(
         "{} missing:\n{}",
         summary(wheels),
         style.columns("  ", &rows)
     );
     if !from.is_empty() {
-        let from: Vec<String> = from.iter().map(show).collect();
-        text.push_str(&format!("from {}, not from the network\n", list(&from)));
+        text.push_str(&format!("from {}, not from the network\n", shown(*from)));
     }
-    text.push_str(&format!(
-        "into {}: {} are needed{free}\n",
-        show(place),
-        size(room(total))
-    ));
-    text.push_str("licence: NVIDIA's own (proprietary); its text comes with each wheel\n");
-    text
+    let needed = size(room(total));
+    text.push_str(&format!("into {}: {needed} are needed", show(place)));
+    if let Some(free) = free {
+        text.push_str(&format!(", {} are free", size(*free)));
+    }
+    text + "\nlicence: NVIDIA's own (proprietary); its text comes with each wheel\n"
 }
 
 /// `2 wheels, 1.3 GB`
@@ -90,17 +85,12 @@ pub(super) fn summary(wheels: &[MissingWheel]) -> String {
 /// The wheel, its size, the program or library that asks for it, and the first digits of its hash.
 fn row(wheel: &MissingWheel) -> Vec<String> {
     let name = format!("{} {}", wheel.distribution, wheel.version);
-    let askers: BTreeSet<String> = wheel
-        .asked_by
-        .iter()
-        .map(|asker| title(&asker.name))
-        .collect();
-    let askers: Vec<String> = askers.into_iter().take(2).collect();
-    let names: Vec<String> = wheel.names.iter().take(2).map(show).collect();
+    let askers = list(words::titles(&wheel.asked_by).into_iter().take(2));
+    let names = list(wheel.names.iter().take(2).map(show));
     let why = match (askers.is_empty(), names.is_empty()) {
         (true, _) => String::new(),
-        (false, true) => format!("for {}", list(&askers)),
-        (false, false) => format!("{} for {}", list(&names), list(&askers)),
+        (false, true) => format!("for {askers}"),
+        (false, false) => format!("{names} for {askers}"),
     };
     vec![
         name,

@@ -8,7 +8,7 @@ use super::Style;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
 use super::style::SSH;
-use super::words::{counted, version, word};
+use super::words::{counted, table, version, word};
 use crate::catalog::display_name;
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
@@ -344,13 +344,9 @@ pub fn fleet(fleet: &FleetReport, style: Style) -> String {
         let rows = fleet.table(style);
         text.push_str(&format!("\n{}", style.columns("", &rows)));
     }
-    let drift = fleet.all_drift();
-    if !drift.is_empty() {
-        text.push_str(&format!(
-            "\n{}\n{}",
-            style.strong("differences"),
-            style.columns("  ", &drift)
-        ));
+    let differences = table("differences", &fleet.all_drift(), style);
+    if !differences.is_empty() {
+        text.push_str(&format!("\n{differences}"));
     }
     if !fleet.unread.is_empty() {
         text.push_str(&format!("\n{}\n", style.strong("not read")));

@@ -2,8 +2,8 @@
 
 use super::Style;
 use super::words;
-use crate::catalog::{Family, catalog, wheels};
-use crate::inventory::{Code, Installation, Inventory, Member, Origin, Problem};
+use crate::catalog::wheels;
+use crate::inventory::{Code, Installation, Inventory, Member, Origin};
 use crate::text::{list, show, size};
 
 /// Skipped files beyond this number are only counted.
@@ -23,7 +23,7 @@ pub fn listed(
         if !families.is_empty() && !families.contains(&installation.family) {
             continue;
         }
-        if all || verbosity > 0 || !is_out_of_reach(installation) {
+        if all || verbosity > 0 || !installation.is_out_of_reach() {
             listed.push(installation);
         } else {
             left_out.push(installation);
@@ -84,27 +84,16 @@ fn fetch_or_doctor(families: &[String], style: Style) -> String {
     format!("cudarun {verb} {}", offered.join(" "))
 }
 
-/// An installation in `LD_LIBRARY_PATH` and another one of which the shim does not work over it: a program that finds that
-/// shim by a search path of its own gets the parts of the first.
+/// An installation in `LD_LIBRARY_PATH`, and another one that it mixes into.
 fn mixed_by_path<'i>(
     inventory: &Inventory,
     listed: &[&'i Installation],
 ) -> Option<(&'i Installation, &'i Installation)> {
     let elements = inventory.search.library_path.len();
     for first in listed {
-        let opens_any = catalog()
-            .family(&first.family)
-            .is_some_and(Family::opens_members_of_any_version);
-        if !opens_any || first.position.is_none_or(|position| position >= elements) {
-            continue;
-        }
-        for other in listed {
-            if other.family == first.family
-                && other.soname == first.soname
-                && other.version != first.version
-                && other.origin != Origin::Stub
-                && !first.works_under_shim_of(other)
-            {
+        if first.position.is_some_and(|position| position < elements) {
+            let mut others = listed.iter();
+            if let Some(other) = others.find(|other| first.mixes_into(other)) {
                 return Some((*first, *other));
             }
         }
@@ -151,15 +140,6 @@ fn footnotes(installations: &[&Installation], stubs: usize, style: Style) -> Str
     text
 }
 
-/// Every toolkit has stubs for linking; they matter only on a search path.
-fn is_out_of_reach(installation: &Installation) -> bool {
-    installation.origin == Origin::Stub
-        && installation
-            .problems
-            .iter()
-            .all(|problem| matches!(problem, Problem::Missing { .. }))
-}
-
 fn machine(inventory: &Inventory, style: Style) -> String {
     let mut rows = Vec::new();
     if let Some(driver) = &inventory.driver {
@@ -173,26 +153,21 @@ fn machine(inventory: &Inventory, style: Style) -> String {
             cuda,
         ]);
     }
-    rows.extend(gpus(inventory, style));
+    for gpu in &inventory.gpus {
+        let capability = gpu
+            .capability
+            .map(|one| format!("compute capability {one}"));
+        rows.push(vec![
+            style.strong("gpu"),
+            show(&gpu.model),
+            capability.unwrap_or_default(),
+        ]);
+    }
     if rows.is_empty() {
         String::new()
     } else {
         format!("{}\n", style.columns("", &rows))
     }
-}
-
-/// A row for each GPU.
-pub(super) fn gpus(inventory: &Inventory, style: Style) -> impl Iterator<Item = Vec<String>> {
-    inventory.gpus.iter().map(move |gpu| {
-        let capability = gpu
-            .capability
-            .map(|capability| format!("compute capability {capability}"));
-        vec![
-            style.strong("gpu"),
-            show(&gpu.model),
-            capability.unwrap_or_default(),
-        ]
-    })
 }
 
 fn row(installation: &Installation, style: Style) -> Vec<String> {
@@ -201,18 +176,12 @@ fn row(installation: &Installation, style: Style) -> Vec<String> {
         words::version(installation.version.as_ref()),
         installation
             .cuda
-            .map_or_else(String::new, |cuda| cuda.to_string()),
+            .map(|cuda| cuda.to_string())
+            .unwrap_or_default(),
         installation.origin.word().to_owned(),
         show(&installation.directory),
     ];
-    let problems: Vec<String> = installation
-        .problems
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    if !problems.is_empty() {
-        row.push(style.warning(&problems.join("; ")));
-    }
+    row.extend(words::problems(&installation.problems, style));
     row
 }
 

@@ -124,13 +124,12 @@ impl Picture {
         for (index, one) in self.0.iter().enumerate() {
             let class = if one.fault.is_some() { "bad" } else { "good" };
             for place in &one.places {
-                let to = places
-                    .iter()
-                    .position(|known| *known == place)
-                    .unwrap_or_default();
-                let (from, to, bend) = (middle(index), middle(to), usize::midpoint(LEFT, RIGHT));
+                let row = places.iter().position(|known| *known == place);
+                let start = middle(index);
+                let end = middle(row.unwrap_or_default());
+                let bend = usize::midpoint(LEFT, RIGHT);
                 lines.push_str(&format!(
-                    "<path class=\"{class}\" d=\"M{LEFT} {from} C{bend} {from} {bend} {to} {RIGHT} {to}\"/>\n"
+                    "<path class=\"{class}\" d=\"M{LEFT} {start} C{bend} {start} {bend} {end} {RIGHT} {end}\"/>\n"
                 ));
             }
             let versions = match one.versions.as_slice() {

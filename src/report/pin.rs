@@ -90,44 +90,31 @@ pub fn repaired(
         return None;
     };
     let mut lines = Vec::new();
-    for (family, supply) in given(before, inventory) {
-        let fault = supply.fault(inventory);
-        let is_mix = matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice));
-        let pick = plan
-            .picks
-            .iter()
-            .find(|pick| pick.installation.family == family);
-        let Some(pick) = pick.filter(|_| is_mix) else {
+    for (family, mut supply) in given(before, inventory) {
+        let Some(SupplyFault::Mixed | SupplyFault::Twice) = supply.fault(inventory) else {
             continue;
         };
-        let picked = &pick.installation;
-        let all = supply.installations.len();
-        let others = FamilySupply {
-            installations: supply
-                .installations
-                .into_iter()
-                .filter(|(given, _)| given.is_none_or(|given| given.directory != picked.directory))
-                .collect(),
+        let mut picks = plan.picks.iter().map(|pick| &pick.installation);
+        let Some(picked) = picks.find(|picked| picked.family == family) else {
+            continue;
         };
-        let (title, place) = (
+        let all = supply.installations.len();
+        let others = &mut supply.installations;
+        others.retain(|(given, _)| given.is_none_or(|given| given.directory != picked.directory));
+        let with = if others.len() < all { " with" } else { "" };
+        lines.push(format!(
+            "{} ({}); without cudarun it would mix{with} {}",
             words::versioned(picked),
             words::place(&picked.directory, Some(program)),
-        );
-        let would = if others.installations.len() < all {
-            "it would mix with"
-        } else {
-            "it would mix"
-        };
-        let others = places(&others, program);
-        lines.push(format!(
-            "{title} ({place}); without cudarun {would} {others}"
+            places(&supply, program)
         ));
     }
-    let first = lines.first()?.clone();
-    Some(match lines.len() - 1 {
-        0 => first,
-        more => format!("{first}, and {more} more: `cudarun explain` shows them"),
-    })
+    let mut line = lines.first()?.clone();
+    if lines.len() > 1 {
+        let more = lines.len() - 1;
+        line.push_str(&format!(", and {more} more: `cudarun explain` shows them"));
+    }
+    Some(line)
 }
 
 pub(super) fn mode(pinned: &Pinned) -> String {
@@ -168,11 +155,10 @@ pub(super) fn not_enough(
 fn why(why: &Why, program: &Program) -> String {
     match why {
         Why::Leaks { files } => {
-            let mut leaks: Vec<String> = files.iter().take(SHOWN).map(|file| leak(file, program)).collect();
-            if files.len() > SHOWN {
-                leaks.push(format!("{} more", files.len() - SHOWN));
-            }
-            leaks.join("; ")
+            let shown = files.iter().take(SHOWN).map(|file| leak(file, program));
+            let more = files.len().saturating_sub(SHOWN);
+            let more = (more > 0).then(|| format!("{more} more"));
+            Vec::from_iter(shown.chain(more)).join("; ")
         }
         Why::ShadowedByRpath { families } => format!(
             "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",
@@ -220,15 +206,11 @@ fn why(why: &Why, program: &Program) -> String {
 
 /// `libcudnn.so.9 would come from /opt/lib (DT_RPATH of libtorch_cuda.so)`
 fn leak(file: &Predicted, program: &Program) -> String {
-    let directory = file
-        .path
-        .parent()
-        .map(|directory| words::place(directory, Some(program)))
-        .unwrap_or_default();
-    let name = file.name.rsplit('/').next().unwrap_or_default();
+    let directory = file.path.parent().unwrap_or(&file.path);
     format!(
-        "{} would come from {directory} ({})",
-        show(name),
+        "{} would come from {} ({})",
+        show(file.name.rsplit('/').next().unwrap_or_default()),
+        words::place(directory, Some(program)),
         rule(&file.rule)
     )
 }
@@ -280,43 +262,42 @@ pub fn refusal(decision: &Decision, program: &Program, is_full: bool, style: Sty
     if let Outcome::Conflict(conflict) = &decision.outcome
         && !conflict.to_fetch.is_empty()
     {
-        let (hint, wheels) = (style.hint("or:"), fetch::summary(&conflict.to_fetch));
-        let fetch = if style.is_elsewhere() {
+        let command = style.there(if style.is_elsewhere() {
             "cudarun fetch --dry-run"
         } else {
             "cudarun --fetch"
-        };
-        let fetch = style.there(fetch);
+        });
         let words = if program.words.is_empty() {
             "PROGRAM".to_owned()
         } else {
             hints::shell_words(&program.words)
         };
         advice.push_str(&format!(
-            "{hint}   `{fetch} {words}` ({wheels}, for cudarun alone)\n"
+            "{}   `{command} {words}` ({}, for cudarun alone)\n",
+            style.hint("or:"),
+            fetch::summary(&conflict.to_fetch)
         ));
     }
     refusal::page(&faults, &advice, is_full, style)
 }
 
 fn hint(decision: &Decision, program: &Program) -> Option<String> {
-    match (decision.instead, &decision.outcome) {
-        (Some(mode), _) => Some(instead(mode)),
-        (None, Outcome::Conflict(conflict)) => {
-            let hint = conflict.hint.as_ref().map(hints::hint);
-            // Nothing that could be installed helps: the versions that are here show what to require instead.
-            hint.or_else(|| {
-                let unmet = conflict.unmet.first()?;
-                let family = &unmet.family;
-                if unmet.candidates.is_empty() && unmet.forced.is_empty() {
-                    return errors::offered(family)
-                        .map(|all| format!("require a version on offer: {all}"));
-                }
-                Some(format!("`cudarun list {family}` shows what is installed"))
-            })
-        }
-        (None, _) => leak_hint(decision, program),
+    if let Some(mode) = decision.instead {
+        return Some(instead(mode));
     }
+    let Outcome::Conflict(conflict) = &decision.outcome else {
+        return leak_hint(decision, program);
+    };
+    if let Some(hint) = &conflict.hint {
+        return Some(hints::hint(hint));
+    }
+    // Nothing that could be installed helps: the versions that are here show what to require instead.
+    let unmet = conflict.unmet.first()?;
+    let family = &unmet.family;
+    if unmet.candidates.is_empty() && unmet.forced.is_empty() {
+        return errors::offered(family).map(|all| format!("require a version on offer: {all}"));
+    }
+    Some(format!("`cudarun list {family}` shows what is installed"))
 }
 
 pub(super) fn instead(mode: Mode) -> String {

@@ -6,7 +6,7 @@ use super::Style;
 use super::hints;
 use super::refusal;
 use super::words;
-use crate::catalog::{display_name, title};
+use crate::catalog::display_name;
 use crate::inventory::Installation;
 use crate::predict::project::Trouble;
 use crate::predict::supply::SupplyFault;
@@ -81,8 +81,7 @@ fn no_set(conflict: &Conflict) -> String {
 }
 
 fn no_library(unmet: &Unmet) -> String {
-    let requirements = unmet.requirements.iter();
-    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
+    let askers = words::titles(unmet.requirements.iter().map(|one| &one.by));
     let mut found = BTreeSet::new();
     for candidate in &unmet.candidates {
         found.insert(words::version(candidate.installation.version.as_ref()));

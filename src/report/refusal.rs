@@ -106,11 +106,10 @@ fn shown(faults: &[RefusalPart], limit: usize, style: Style) -> String {
 
 /// The faults, those of single families first.
 pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec<RefusalPart> {
-    let mut faults: Vec<RefusalPart> = conflict
-        .unmet
-        .iter()
-        .map(|unmet| of_family(unmet, program, style))
-        .collect();
+    let mut faults = Vec::new();
+    for unmet in &conflict.unmet {
+        faults.push(of_family(unmet, program, style));
+    }
     let mut demands = Vec::new();
     for one in &conflict.contradictions {
         let demand = one.members.iter().find_map(|member| member.demand.as_ref());
@@ -127,8 +126,7 @@ pub(super) fn unmet(conflict: &Conflict, program: &Program, style: Style) -> Vec
 }
 
 fn of_family(unmet: &Unmet, program: &Program, style: Style) -> RefusalPart {
-    let requirements = unmet.requirements.iter();
-    let askers: BTreeSet<String> = requirements.map(|one| title(&one.by.name)).collect();
+    let askers = words::titles(unmet.requirements.iter().map(|one| &one.by));
     let family = display_name(&unmet.family);
     let fits = if askers.is_empty() {
         "fits".to_owned()
@@ -217,13 +215,13 @@ pub(super) fn machine(
         };
         if matches!(condition.demand, Demand::Any(_)) {
             let demands = judged.demands.iter();
-            let has: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
-            let has = Vec::from_iter(has).join("; ");
+            let facts: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
+            let facts = Vec::from_iter(facts).join("; ");
             text.push_str(&match judged.holds {
                 _ if !judged.counts => ": does not count without a GPU".to_owned(),
-                Some(true) => format!(": met by {has}"),
-                Some(false) => format!(": not met by {has}"),
-                None => format!(": this could not be checked on this machine ({has})"),
+                Some(true) => format!(": met by {facts}"),
+                Some(false) => format!(": not met by {facts}"),
+                None => format!(": this could not be checked on this machine ({facts})"),
             });
         }
         rows.push(vec![text, style.dim(&condition.by.with_place())]);
@@ -330,10 +328,12 @@ fn wants_of(member: &ContradictionSide) -> String {
     if let Some(demand) = &member.demand {
         return demand.to_string();
     }
-    let wants = words::wants(&member.wants);
-    let mut symbols = member.wants.iter();
-    match symbols.find(|want| want.kind() == WantKind::Symbols) {
-        Some(symbols) if wants.is_empty() => symbols.to_string(),
-        _ => wants,
+    let text = words::wants(&member.wants);
+    if text.is_empty() {
+        let mut wants = member.wants.iter();
+        if let Some(symbols) = wants.find(|want| want.kind() == WantKind::Symbols) {
+            return symbols.to_string();
+        }
     }
+    text
 }

@@ -30,10 +30,10 @@ pub(super) fn place(place: &SettingPlace) -> String {
 }
 
 pub(super) fn fault(fault: &SettingFault) -> String {
-    let at = place(&fault.place);
+    let place = place(&fault.place);
     match &fault.wrong {
-        FaultKind::NoLock => format!("no lock: {at} does not exist"),
-        wrong => format!("{at}{wrong}"),
+        FaultKind::NoLock => format!("no lock: {place} does not exist"),
+        wrong => format!("{place}{wrong}"),
     }
 }
 

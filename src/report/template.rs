@@ -66,7 +66,7 @@ fn requires(
         "# Found for `{}`.\n",
         show(program.runs().file_name().unwrap_or_default())
     );
-    if let Some(cuda) = cuda(plan) {
+    if let Some(cuda) = plan.cuda() {
         text.push_str(&format!("cuda = \"{cuda}\"\n"));
         if let Some(floor) = floor {
             let holds = inventory
@@ -79,21 +79,12 @@ fn requires(
             ));
         }
     }
-    for pick in plan
-        .picks
-        .iter()
-        .filter(|pick| pick.installation.family != "driver")
-    {
-        text.push_str(&of_family(pick, program, plan));
+    for pick in &plan.picks {
+        if pick.installation.family != "driver" {
+            text.push_str(&of_family(pick, program, plan));
+        }
     }
     text
-}
-
-/// The CUDA major that all picks share.
-fn cuda(plan: &Plan) -> Option<u32> {
-    let mut majors = plan.picks.iter().filter_map(|pick| pick.installation.cuda);
-    let first = majors.next()?;
-    majors.all(|major| major == first).then_some(first)
 }
 
 fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
@@ -102,38 +93,24 @@ fn of_family(pick: &Pick, program: &Program, plan: &Plan) -> String {
     let Some(version) = pick.installation.version else {
         return format!("# {proper} is required; the version of the installed one is unknown.\n");
     };
-    if plan
-        .picks
-        .iter()
-        .filter(|other| other.installation.family == *name)
-        .count()
-        > 1
-    {
+    let mut others = plan.picks.iter();
+    if others.any(|other| other.installation.family == *name && !std::ptr::eq(other, pick)) {
         return format!("# {proper} {version} is one of several that are required.\n");
     }
     let floor = floor(program, name, version);
-    let (range, why) = match floor {
-        Some((floor, by)) => {
-            let range = format!(">={},<{}", floor.truncated(2), floor.major() + 1);
+    let (range, why) = match (floor, pick.asked_by.first()) {
+        (Some((floor, asker)), _) => {
+            let (asker, exact) = (title(&asker.name), floor.truncated(2));
             (
-                range,
-                format!(
-                    "{} was compiled for {}",
-                    title(&by.name),
-                    floor.truncated(2)
-                ),
+                format!(">={exact},<{}", floor.major() + 1),
+                format!("{asker} was compiled for {exact}"),
             )
         }
-        None => {
-            let by = pick
-                .asked_by
-                .first()
-                .map(|by| format!("{} requires it", title(&by.name)));
-            (
-                version.major().to_string(),
-                by.unwrap_or_else(|| "others require it".to_owned()),
-            )
-        }
+        (None, Some(asker)) => (
+            version.major().to_string(),
+            format!("{} requires it", title(&asker.name)),
+        ),
+        (None, None) => (version.major().to_string(), "others require it".to_owned()),
     };
     // A program's files record the libraries that it is linked against. Repeating them here would bind every
     // program of the project to the needs of one.

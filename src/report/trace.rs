@@ -6,19 +6,18 @@ use std::path::Path;
 use super::Style;
 use super::hints::shell_words;
 use super::words::{counted, table};
-use crate::catalog::catalog;
 use crate::formats::audit_log::TracedRule;
 use crate::loader::process::LoadFailure;
 use crate::loader::search::FoundBy;
 use crate::predict::observe::{MappedLibrary, ObservedProcess, ProcessImage};
-use crate::predict::{MappedWhen, Prediction};
+use crate::predict::{MappedWhen, Prediction, is_nvidias};
 use crate::text::show;
 use crate::variables;
 
 /// `trace --predict`
 pub fn prediction(prediction: &Prediction, all: bool, words: &[OsString], style: Style) -> String {
     let mut files = Vec::from_iter(&prediction.files);
-    files.retain(|file| all || is_of_interest(file.family.as_ref(), &file.path));
+    files.retain(|file| all || is_nvidias(file.family.as_ref(), &file.path));
     let mut missing = Vec::new();
     for library in &prediction.missing {
         if all || library.family.is_some() {
@@ -78,29 +77,24 @@ fn would_map(files: usize, kind: &str, lost: usize) -> String {
     format!("the program would map {files}{lost}\n")
 }
 
-/// True for NVIDIA's libraries, including those that a package bundles under another name.
-pub(super) fn is_of_interest(family: Option<&String>, path: &Path) -> bool {
-    family.is_some() || catalog().family_of_bundled(path).is_some()
-}
-
-/// The row of a file. `unasked` is written if none asked for it.
+/// The row of a file. `no_requester` is written if none asked for it.
 fn row(
     name: &OsStr,
     path: &Path,
     requester: &Path,
-    unasked: &str,
+    no_requester: &str,
     rule: &str,
     style: Style,
 ) -> Vec<String> {
-    let asked = if requester.as_os_str().is_empty() {
-        unasked.to_owned()
+    let purpose = if requester.as_os_str().is_empty() {
+        no_requester.to_owned()
     } else {
         format!("for {}, ", file_name(requester))
     };
     vec![
         file_name(Path::new(name)),
         show(path),
-        format!("{asked}{}", style.dim(rule)),
+        format!("{purpose}{}", style.dim(rule)),
     ]
 }
 
@@ -115,7 +109,7 @@ pub fn observation(
     for image in &observation.images {
         let mut rows = Vec::new();
         for library in &image.files {
-            if !all && !is_of_interest(library.family.as_ref(), &library.file) {
+            if !all && !is_nvidias(library.family.as_ref(), &library.file) {
                 continue;
             }
             let mut row = row(

@@ -58,8 +58,8 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
             )
         }
         Verdict::Busy { proof } => {
-            let reasons: Vec<String> = busy_gpus(&proof.finding).collect();
-            format!("cudarun: not proved: {}\n", reasons.join("; "))
+            let reasons = busy_gpus(&proof.finding).join("; ");
+            format!("cudarun: not proved: {reasons}\n")
         }
         Verdict::Failed { .. } => String::new(),
     }
@@ -100,15 +100,11 @@ pub fn verdict(verdict: &Verdict, given_up: &[ProofCause], is_known: bool, style
             )
         }
         Verdict::Busy { proof } => {
-            let not_proved = style.warning("not proved:");
-            let reasons =
-                busy_gpus(&proof.finding).map(|reason| format!("{not_proved} {reason}\n"));
-            format!(
-                "{}{}{}",
-                reasons.collect::<String>(),
-                fallback(given_up, style),
-                found(proof, style)
-            )
+            let mut text = String::new();
+            for reason in busy_gpus(&proof.finding) {
+                text.push_str(&format!("{} {reason}\n", style.warning("not proved:")));
+            }
+            text + &fallback(given_up, style) + &found(proof, style)
         }
         Verdict::Failed {
             proof,
@@ -195,21 +191,14 @@ fn found(proof: &Proof, style: Style) -> String {
     for gpu in &finding.gpus {
         text.push_str(&self::gpu(gpu));
     }
-    if let Some(cuda) = finding
-        .driver_cuda
-        .and_then(|number| u32::try_from(number).ok())
-    {
-        text.push_str(&format!(
-            "the driver supports CUDA up to {}\n",
-            CudaVersion::from_number(cuda)
-        ));
+    let cuda = finding.driver_cuda.map(u32::try_from);
+    if let Some(Ok(number)) = cuda {
+        let cuda = CudaVersion::from_number(number);
+        text.push_str(&format!("the driver supports CUDA up to {cuda}\n"));
     }
-    for (soname, version) in &finding.cudnn {
-        text.push_str(&format!(
-            "{} is cuDNN {}\n",
-            show(soname),
-            cudnn_version(*version)
-        ));
+    for (soname, number) in &finding.cudnn {
+        let (soname, version) = (show(soname), cudnn_version(*number));
+        text.push_str(&format!("{soname} is cuDNN {version}\n"));
     }
     text.push_str(&format!("{} files mapped\n", finding.mapped.len()));
     let has_computed = proof
@@ -250,20 +239,18 @@ fn name(gpu: &GpuFound) -> String {
 }
 
 /// The GPUs that could not be tried, each with the reason.
-fn busy_gpus(finding: &ChildFacts) -> impl Iterator<Item = String> {
-    finding.gpus.iter().filter_map(|gpu| {
-        let why = match gpu.busy.as_ref()? {
+fn busy_gpus(finding: &ChildFacts) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for gpu in &finding.gpus {
+        let Some(busy) = &gpu.busy else { continue };
+        let why = match busy {
             Busy::OutOfMemory { call, free, total } => {
-                let memory = match (free.or(gpu.free), total.or(gpu.memory)) {
-                    (Some(free), Some(total)) => {
-                        format!("{} of {} are free", binary_size(free), binary_size(total))
-                    }
+                let free = free.or(gpu.free).map(binary_size);
+                let total = total.or(gpu.memory).map(binary_size);
+                let memory = match (free, total) {
+                    (Some(free), Some(total)) => format!("{free} of {total} are free"),
                     (None, Some(total)) => {
-                        format!(
-                            "{} found too little free memory of {}",
-                            show(call),
-                            binary_size(total)
-                        )
+                        format!("{} found too little free memory of {total}", show(call))
                     }
                     _ => show(call),
                 };
@@ -276,8 +263,9 @@ fn busy_gpus(finding: &ChildFacts) -> impl Iterator<Item = String> {
                 "allows no process (compute mode Prohibited): sudo nvidia-smi -c DEFAULT".to_owned()
             }
         };
-        Some(format!("GPU {} ({}) {why}", gpu.gpu, name(gpu)))
-    })
+        reasons.push(format!("GPU {} ({}) {why}", gpu.gpu, name(gpu)));
+    }
+    reasons
 }
 
 fn table(steps: &[StepRecord], style: Style) -> String {

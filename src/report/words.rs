@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::Path;
 
 use serde::Serialize;
@@ -10,10 +11,10 @@ use super::Style;
 pub(super) use super::shell::quoted_to_show;
 use crate::catalog::{display_name, title};
 use crate::inventory::{
-    ForwardCompatibility, Gpu, Installation, VersionEvidence, VersionSource, Warning,
+    ForwardCompatibility, Gpu, Installation, KernelDriver, VersionEvidence, VersionSource, Warning,
 };
 use crate::predict::MissingLibrary;
-use crate::program::{LibraryRequirement, Program, Want, WantKind};
+use crate::program::{Asker, LibraryRequirement, Program, Want, WantKind};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
@@ -66,6 +67,25 @@ pub(super) fn versioned(installation: &Installation) -> String {
         display_name(&installation.family),
         version(installation.version.as_ref())
     )
+}
+
+/// A cell with all problems, if there are some.
+pub(super) fn problems(problems: &[impl Display], style: Style) -> Option<String> {
+    let texts = Vec::from_iter(problems.iter().map(ToString::to_string));
+    (!texts.is_empty()).then(|| style.warning(&texts.join("; ")))
+}
+
+/// `, supports CUDA up to 12.4`, if that is known.
+pub(super) fn supported_cuda(driver: &KernelDriver) -> String {
+    match driver.cuda {
+        Some(cuda) => format!(", supports CUDA up to {cuda}"),
+        None => String::new(),
+    }
+}
+
+/// The names of those who ask, in alphabetical order.
+pub(super) fn titles<'a>(askers: impl IntoIterator<Item = &'a Asker>) -> BTreeSet<String> {
+    askers.into_iter().map(|asker| title(&asker.name)).collect()
 }
 
 /// `* cuDNN`; the mark is for the installation that the loader finds by default.

@@ -371,6 +371,15 @@ pub struct ContradictionSide {
     pub demand: Option<Demand>,
 }
 
+impl Plan {
+    /// The CUDA major that all picks share.
+    pub fn cuda(&self) -> Option<u32> {
+        let mut majors = self.picks.iter().filter_map(|pick| pick.installation.cuda);
+        let first = majors.next()?;
+        majors.all(|major| major == first).then_some(first)
+    }
+}
+
 impl Outcome {
     pub fn plan(&self) -> Option<&Plan> {
         match self {

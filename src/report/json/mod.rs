@@ -23,21 +23,19 @@ use self::program::{
 use super::diagnose::Diagnosis;
 use super::doctor;
 use super::explain::Explanation;
-use super::extensions;
 use super::fleet::FleetReport;
 use super::notes;
 use super::pin::{self, given_fault};
 use super::trace;
-use super::trace::is_of_interest;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::fetch::StoredWheel;
 use crate::fleet::DoctorPage;
 use crate::inventory::Inventory;
 use crate::pin::Decision;
-use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::predict::supply::given;
+use crate::predict::{Prediction, is_nvidias};
 use crate::settings::trust::Allowed;
 use crate::solve::{MissingWheel, Outcome};
 use crate::text::{is_hostile, show};
@@ -84,7 +82,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "before": nvidias(before),
         "after": pinned.map(|pinned| nvidias(&pinned.after)),
         "faults": faults(before, inventory),
-        "extensions": extensions::unfit(inventory, program),
+        "extensions": inventory.unfit_extensions(&program.imported),
     });
     let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
@@ -194,7 +192,7 @@ pub fn observation(observation: &ObservedProcess, all: bool) -> String {
 /// The files of NVIDIA's, and those that packages bundle under other names.
 fn nvidias(prediction: &Prediction) -> Vec<PredictedObject<'_>> {
     let mut files = Vec::from_iter(&prediction.files);
-    files.retain(|file| is_of_interest(file.family.as_ref(), &file.path));
+    files.retain(|file| is_nvidias(file.family.as_ref(), &file.path));
     each(files, PredictedObject)
 }
 
