@@ -98,15 +98,15 @@ impl Host {
         if !fs::metadata(&root)?.is_dir() {
             return Err(io::Error::from(Errno::ENOTDIR));
         }
-        Ok(Host::of(Root::Directory(root), env, cwd))
+        Ok(Host::rerooted(Root::Directory(root), env, cwd))
     }
 
     /// The machine with these files, entered at `cwd` with `env`.
     pub fn of_tree(tree: FileTree, env: Environment, cwd: PathBuf) -> Host {
-        Host::of(Root::Tree(Arc::new(tree)), env, cwd)
+        Host::rerooted(Root::Tree(Arc::new(tree)), env, cwd)
     }
 
-    fn of(root: Root, env: Environment, cwd: PathBuf) -> Host {
+    fn rerooted(root: Root, env: Environment, cwd: PathBuf) -> Host {
         Host {
             root: Some(root),
             env,

@@ -111,11 +111,11 @@ pub extern "C" fn la_version(offered: c_uint) -> c_uint {
         return 0;
     }
     let pins = variable(state.environment, pins::VARIABLE).filter(|_| has_pins);
-    state.pins = pins.and_then(|table| Pins::parse(kept(table).get(..table.len())?));
+    state.pins = pins.and_then(|table| Pins::parse(copied(table).get(..table.len())?));
     let log = variable(state.environment, log::VARIABLE);
     state.log = log
         .filter(|path| path.first() == Some(&b'/') && path.len() < PATH_LIMIT)
-        .map(kept);
+        .map(copied);
     if state.pins.is_none() && state.log.is_none() {
         0
     } else {
@@ -183,14 +183,14 @@ pub unsafe extern "C" fn la_objopen(object: *const LinkMap, _: isize, _: *mut us
     if let Some(log) = state.log {
         // SAFETY: the loader's object, and its path ends in NUL.
         let path = unsafe { text((*object).path) };
-        state.search.found(log, path, &mut state.answer);
+        state.search.log_found(log, path, &mut state.answer);
         state.search.rule = None;
     }
     0
 }
 
 impl CurrentSearch {
-    fn found(&self, log: &[u8], path: &[u8], buffer: &mut [u8]) {
+    fn log_found(&self, log: &[u8], path: &[u8], buffer: &mut [u8]) {
         if path.is_empty() {
             let program = system::read_link(b"/proc/self/exe\0", buffer);
             return log::append(log, b"program", b"", b"", program);
@@ -217,7 +217,7 @@ unsafe fn requester_path(requester: *const *const LinkMap) -> *const u8 {
 }
 
 /// A copy with a NUL behind it: programs write their titles over their environment.
-fn kept(text: &'static [u8]) -> &'static [u8] {
+fn copied(text: &'static [u8]) -> &'static [u8] {
     // SAFETY: the copied bytes end in NUL.
     let with_end = unsafe { core::slice::from_raw_parts(text.as_ptr(), text.len() + 1) };
     let Some(memory) = system::memory(with_end.len()) else {

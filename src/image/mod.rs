@@ -65,11 +65,11 @@ impl From<io::Error> for ImageError {
 
 /// True if `--root` names an image: neither a root directory nor something that is missing.
 pub fn is_image(host: &Host, root: &Path) -> bool {
-    named(host, root).is_some()
+    split_root(host, root).is_some()
 }
 
 /// Splits `--root` into the path of an image and its tag.
-fn named(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
+fn split_root(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
     let text = root.as_os_str().as_bytes();
     let oci = text.strip_prefix(OCI.as_bytes());
     let bytes = oci.unwrap_or(text);
@@ -99,7 +99,7 @@ fn named(host: &Host, root: &Path) -> Option<(PathBuf, Option<String>)> {
 impl Image {
     /// Reads the list of an image's files. `host` is this machine.
     pub fn open(host: &Host, root: &Path) -> Result<Image, ImageError> {
-        let Some((path, tag)) = named(host, root) else {
+        let Some((path, tag)) = split_root(host, root) else {
             return Err(ImageError("there is no such image".to_owned()));
         };
         let (directory, _temporary) = directory(host)?;
@@ -265,7 +265,7 @@ fn put(
     member: &ArchiveMember,
     layer: usize,
 ) -> Result<(), ImageError> {
-    let path = inside(&member.path)?;
+    let path = path_in_image(&member.path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let parent = path.parent().unwrap_or(Path::new("/"));
     if name == OPAQUE {
@@ -289,7 +289,7 @@ fn put(
         MemberContent::Other => NewContent::Other,
         MemberContent::HardLink(same) => {
             return tree
-                .put_hard_link(&path, &inside(same)?, layer)
+                .put_hard_link(&path, &path_in_image(same)?, layer)
                 .map_err(|error| failed(&path, &format!("its hard link: {error}")));
         }
     };
@@ -318,7 +318,7 @@ fn failed(path: &Path, fault: &str) -> ImageError {
 }
 
 /// The path of a file of an archive, from the root on. Fails if it leads out.
-fn inside(bytes: &[u8]) -> Result<PathBuf, ImageError> {
+fn path_in_image(bytes: &[u8]) -> Result<PathBuf, ImageError> {
     let path = path_of(bytes);
     let mut inside = PathBuf::from("/");
     let mut fault = bytes.contains(&0).then_some("has a NUL in its name");

@@ -252,7 +252,7 @@ pub(super) fn mount(
     };
     let directory = library_directory(tree, machine);
     let mut mounted = BTreeMap::new();
-    for library in wanted(node, env) {
+    for library in requested_libraries(node, env) {
         let file = directory.join(plain(&library.file)?);
         let soname = directory.join(plain(&library.soname)?);
         write(tree, &file, &stand_in(machine, &library.soname))?;
@@ -359,7 +359,7 @@ fn library_directory(tree: &FileTree, machine: u16) -> PathBuf {
 }
 
 /// The files of the node's driver that the image asks for.
-fn wanted<'n>(node: &'n ContainerNode, env: &Environment) -> Vec<&'n DriverLibrary> {
+fn requested_libraries<'n>(node: &'n ContainerNode, env: &Environment) -> Vec<&'n DriverLibrary> {
     let capabilities = match env.non_empty("NVIDIA_DRIVER_CAPABILITIES") {
         Some(value) => value.to_string_lossy(),
         None => "utility,compute".into(),

@@ -106,7 +106,7 @@ pub fn enter() {
     if let [own, _, file, executed, rest @ ..] = words.as_slice()
         && is_replaced
     {
-        let program = called(&rest[0], executed, Path::new(file));
+        let program = called_path(&rest[0], executed, Path::new(file));
         if must_restore {
             restore(Path::new(file), &program, rest, &env, tree);
         }
@@ -205,7 +205,7 @@ fn change(environment: &mut Vec<CString>, diff: &Diff) {
 }
 
 /// The path by which a program was called: `argv[0]`, or what the kernel was told, if it leads to the same file.
-fn called(first: &OsStr, executed: &OsStr, file: &Path) -> PathBuf {
+fn called_path(first: &OsStr, executed: &OsStr, file: &Path) -> PathBuf {
     for path in [first, executed] {
         if path.as_bytes().contains(&b'/')
             && let Ok(stat) = stat(path)

@@ -23,7 +23,7 @@ pub struct Object {
     /// The loader that a program asks for.
     pub interpreter: Option<PathBuf>,
     /// The version nodes that it requires, by the file that must define them.
-    pub asks: Vec<(String, Vec<String>)>,
+    pub required_versions: Vec<(String, Vec<String>)>,
     /// The version nodes that it defines. The loader checks no versions of a file that defines none.
     pub defines: Option<Vec<String>>,
     /// True for a program, which the loader does not load into another one.
@@ -62,11 +62,14 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Pat
     if !elf.is_loadable() {
         return Err(PathRefusal::Bad("an ELF file with nothing to load"));
     }
-    let mut asks: Vec<(String, Vec<String>)> = Vec::new();
+    let mut required_versions: Vec<(String, Vec<String>)> = Vec::new();
     for (file, version) in elf.required_versions() {
-        match asks.iter_mut().find(|(name, _)| name.as_bytes() == file) {
+        match required_versions
+            .iter_mut()
+            .find(|(name, _)| name.as_bytes() == file)
+        {
             Some((_, versions)) => versions.push(text(version)),
-            None => asks.push((text(file), vec![text(version)])),
+            None => required_versions.push((text(file), vec![text(version)])),
         }
     }
     Ok(Object {
@@ -79,7 +82,7 @@ pub(super) fn read(host: &Host, machine: u16, path: &Path) -> Result<Object, Pat
         runpath: elf.runpath().map(<[u8]>::to_vec),
         no_defaults: elf.has_no_default_libraries(),
         interpreter: elf.interpreter().map(PathBuf::from),
-        asks,
+        required_versions,
         defines: elf
             .has_versions()
             .then(|| elf.defined_versions().into_iter().map(text).collect()),

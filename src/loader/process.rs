@@ -323,7 +323,7 @@ impl<'h> Process<'h> {
     /// The first version node that one of these objects requires and its file does not define.
     fn missing_version(&self, objects: Range<usize>) -> Option<LoadFailure> {
         for requester in objects {
-            for (name, versions) in &self.loaded[requester].object.asks {
+            for (name, versions) in &self.loaded[requester].object.required_versions {
                 let Some(index) = self.names.get(name) else {
                     continue;
                 };

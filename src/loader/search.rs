@@ -107,10 +107,10 @@ impl<'h> Searcher<'h> {
         };
         let rules = Rules::read(host, machine, rules::standard_loader(machine));
         let environment = LoaderEnvironment::new(rules, &host.env, host.cwd.clone(), None);
-        Searcher::of(Rc::new(shared), environment)
+        Searcher::from_parts(Rc::new(shared), environment)
     }
 
-    fn of(shared: Rc<SharedState<'h>>, environment: LoaderEnvironment) -> Searcher<'h> {
+    fn from_parts(shared: Rc<SharedState<'h>>, environment: LoaderEnvironment) -> Searcher<'h> {
         let is_common = !environment
             .library_path
             .iter()
@@ -130,8 +130,8 @@ impl<'h> Searcher<'h> {
         &self.paths.environment
     }
 
-    fn with(&self, environment: LoaderEnvironment) -> Searcher<'h> {
-        Searcher::of(self.shared.clone(), environment)
+    fn in_environment(&self, environment: LoaderEnvironment) -> Searcher<'h> {
+        Searcher::from_parts(self.shared.clone(), environment)
     }
 
     /// A searcher for another environment of the machine.
@@ -139,14 +139,14 @@ impl<'h> Searcher<'h> {
         let LoaderEnvironment {
             rules, directory, ..
         } = self.environment().clone();
-        self.with(LoaderEnvironment::new(rules, env, directory, overlay))
+        self.in_environment(LoaderEnvironment::new(rules, env, directory, overlay))
     }
 
     /// A searcher for a program that starts in another directory.
     pub fn in_directory(&self, env: &Environment, directory: &Path) -> Searcher<'h> {
         let rules = self.environment().rules.clone();
         let directory = directory.to_owned();
-        self.with(LoaderEnvironment::new(rules, env, directory, None))
+        self.in_environment(LoaderEnvironment::new(rules, env, directory, None))
     }
 
     /// Joins a path to the directory that the program starts in. Links are not resolved.
@@ -188,7 +188,7 @@ impl<'h> Searcher<'h> {
         let Some(loader) = loader.filter(|loader| loader != self.loader()) else {
             return self.clone();
         };
-        self.with(LoaderEnvironment {
+        self.in_environment(LoaderEnvironment {
             rules: Rules::read(self.shared.host, self.shared.machine, &loader),
             ..self.environment().clone()
         })
