@@ -370,7 +370,7 @@ fn paths_of_places_have_a_beginning_and_layouts_a_root() {
         .chain(places.layout.iter().map(|layout| layout.holds))
         .collect();
     for layout in &places.layout {
-        assert!(kinds.contains(&layout.of), "{:?}", layout.of);
+        assert!(kinds.contains(&layout.root), "{:?}", layout.root);
     }
     let paths = places.place.iter().flat_map(|place| &place.paths);
     for path in paths.chain(places.layout.iter().flat_map(|layout| &layout.paths)) {

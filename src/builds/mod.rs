@@ -106,17 +106,9 @@ pub fn decide(
     let spec =
         needs_view.then(|| view::spec(host, &toolkit, &borrowed, inventory.libcuda.as_deref()));
     gpus.retain(|gpu| toolkit.cuda().is_some_and(|cuda| makes_code(cuda, *gpu)));
-    let mut overridden = Vec::new();
-    for one in named {
-        if one.root.as_ref() != Some(&toolkit.root) {
-            let reason = reason_against(&one, &fitting, &rejected);
-            let value = one.value.to_string_lossy().into_owned();
-            overridden.push(Overridden(one.variable.to_owned(), value, reason));
-        }
-    }
     Ok(BuildPlan {
         libraries: library_variables(host, &includes),
-        overridden,
+        overridden: overridden(named, &toolkit, &fitting, &rejected),
         watched,
         framework: wish.framework.clone(),
         passed_over: fitting,
@@ -171,21 +163,35 @@ fn named_toolkits<'h>(
     named
 }
 
-/// Returns why a named toolkit is not used; none if it fits as well.
-fn reason_against(
-    named: &NamedToolkit<'_>,
+/// The named toolkits that are not used, each with the reason against it.
+fn overridden(
+    named: Vec<NamedToolkit<'_>>,
+    toolkit: &Toolkit,
     fitting: &[Toolkit],
     rejected: &[RejectedToolkit],
-) -> Option<ToolkitReason> {
-    let Some(root) = &named.root else {
-        return Some(ToolkitReason::NoNvcc);
-    };
-    if fitting.iter().any(|toolkit| toolkit.root == *root) {
-        return None;
+) -> Vec<Overridden> {
+    let mut overridden = Vec::new();
+    for NamedToolkit {
+        variable,
+        value,
+        root,
+    } in named
+    {
+        if root.as_ref() == Some(&toolkit.root) {
+            continue;
+        }
+        let mut rejected = rejected.iter();
+        let mut fitting = fitting.iter();
+        let reason = if fitting.any(|other| Some(&other.root) == root.as_ref()) {
+            None
+        } else {
+            let found = rejected.find(|other| Some(&other.toolkit.root) == root.as_ref());
+            Some(found.map_or(ToolkitReason::NoNvcc, |found| found.reason.clone()))
+        };
+        let value = value.to_string_lossy().into_owned();
+        overridden.push(Overridden(variable.to_owned(), value, reason));
     }
-    let mut rejected = rejected.iter();
-    let found = rejected.find(|rejected| rejected.toolkit.root == *root);
-    Some(found.map_or(ToolkitReason::NoNvcc, |found| found.reason.clone()))
+    overridden
 }
 
 /// The variables for libraries whose headers are there. Those of one library go together: a person's, or these.

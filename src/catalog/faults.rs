@@ -40,8 +40,8 @@ impl Fault {
     }
 
     /// The sentence about a library, file or tool, with nothing known of the machine.
-    pub fn sentence_about(self, of: &str) -> String {
-        filled(&self.row().says, &[("of", of.to_owned())]).0
+    pub fn sentence_about(self, subject: &str) -> String {
+        filled(&self.row().says, &[("of", subject.to_owned())]).0
     }
 }
 

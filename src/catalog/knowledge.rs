@@ -16,7 +16,6 @@ pub struct Knowledge {
     bad: KnownBad,
 }
 
-/// Returns the embedded tables.
 pub fn knowledge() -> &'static Knowledge {
     static TABLES: LazyLock<Knowledge> = LazyLock::new(|| Knowledge {
         drivers: profile!("drivers"),
@@ -120,7 +119,7 @@ impl Knowledge {
         self.bad
             .combination
             .iter()
-            .any(|row| row.of.contains_key(family))
+            .any(|row| row.ranges.contains_key(family))
     }
 
     /// The bad combinations that these versions and GPUs meet completely.
@@ -138,7 +137,7 @@ impl Knowledge {
 
 impl Combination {
     pub fn families(&self) -> impl Iterator<Item = &str> {
-        self.of.keys().map(String::as_str)
+        self.ranges.keys().map(String::as_str)
     }
 
     fn is_met(&self, versions: &BTreeMap<&str, Version>, gpus: &[ComputeCapability]) -> bool {
@@ -148,7 +147,7 @@ impl Combination {
         };
         has_gpu
             && (!self.several_gpus || gpus.len() > 1)
-            && self.of.iter().all(|(family, range)| {
+            && self.ranges.iter().all(|(family, range)| {
                 versions
                     .get(family.as_str())
                     .is_some_and(|version| range.allows(version))

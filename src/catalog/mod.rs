@@ -67,7 +67,6 @@ pub struct Catalog {
     pub python: PythonFacts,
 }
 
-/// Returns the embedded catalog.
 pub fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
         let LibrariesTable { family: families } = profile!("libraries");

@@ -251,7 +251,8 @@ pub struct BadRelease {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Combination {
-    pub of: BTreeMap<String, Range>,
+    #[serde(rename = "of")]
+    pub ranges: BTreeMap<String, Range>,
     pub gpus: Option<Range>,
     #[serde(default)]
     pub several_gpus: bool,
@@ -333,7 +334,8 @@ pub struct Place {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlaceLayout {
-    pub of: Holds,
+    #[serde(rename = "of")]
+    pub root: Holds,
     pub holds: Holds,
     pub paths: Vec<String>,
 }

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 use super::Fault;
 use super::rows::{Status, Statuses};
 
-/// Returns the embedded table.
 pub fn statuses() -> &'static Statuses {
     static TABLE: LazyLock<Statuses> = LazyLock::new(|| profile!("statuses"));
     &TABLE

@@ -65,14 +65,13 @@ pub struct WheelFile {
 }
 
 impl Wheel {
-    /// Returns all releases, ascending, one for each of its platforms.
+    /// All releases, ascending, one for each of its platforms.
     pub fn releases(&self) -> impl DoubleEndedIterator<Item = Version> + Clone {
         self.files.iter().map(|file| file.version)
     }
 }
 
 impl WheelFile {
-    /// Returns the name of the file.
     pub fn file_name(&self, distribution: &str) -> String {
         format!(
             "{}-{}-py3-none-{}.whl",

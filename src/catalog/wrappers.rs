@@ -9,7 +9,6 @@ use super::wrapper_rows::{Meaning, OptionStyle, Switch, Takes, UsagePart, Wrappe
 const NAMES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-names.rs"));
 const VARIABLES: &[&str] = include!(concat!(env!("OUT_DIR"), "/wrapper-variables.rs"));
 
-/// Returns the embedded table.
 pub fn wrappers() -> &'static [Wrapper] {
     static TABLE: OnceLock<Vec<Wrapper>> = OnceLock::new();
     TABLE.get_or_init(table)

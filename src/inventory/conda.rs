@@ -62,7 +62,8 @@ pub(super) fn environment(scan: &mut ScanContext<'_>, root: &Path) -> Vec<Search
     });
     for ((package, version, build), libraries) in packages.into_iter().zip(listed) {
         // As `conda list` writes it.
-        let record_of = parts::records(format!("{package} {version} {build}"), package, version);
+        let record_of =
+            parts::record_by_family(format!("{package} {version} {build}"), package, version);
         for (path, _) in &libraries {
             let path = root.join(path);
             let Some((location, file)) = locations.of_file(&path, Origin::Conda) else {

@@ -147,28 +147,20 @@ pub(super) fn read(
     let is_known_by_name = own_soname.is_none()
         || LibraryName::of(&soname, &soname)
             .is_none_or(|library| !library.is(family, &stem, renamed));
-    let versions = evaluate(&family.version, &stem, |rule| {
-        version_by(rule, &elf, release)
-    });
+    let reader = RuleReader { elf: &elf, release };
+    let versions = evaluate(&family.version, &stem, |rule| reader.version(rule));
+    let built_for = evaluate(&family.cuda, &stem, |rule| reader.built_for(rule));
     let suffix = names::split(&soname).map_or("", |(_, suffix)| suffix);
     let cuda = evaluate(&family.cuda, &stem, |rule| match rule {
         VersionNumber::Suffix => family.cuda_of_suffix(suffix),
-        VersionNumber::Needed { stem, .. } => {
-            needed.iter().find_map(|name| match names::split(name) {
-                Some((found, suffix)) if found == stem => catalog::first_number(suffix),
-                _ => None,
-            })
-        }
+        VersionNumber::Needed { stem, .. } => number_of_needed(&needed, stem),
         VersionNumber::Embedded | VersionNumber::Function { .. } => {
-            built_for(rule, &elf, release).map(|cuda| cuda.major)
+            reader.built_for(rule).map(|cuda| cuda.major)
         }
         VersionNumber::Text { .. }
         | VersionNumber::Object { .. }
-        | VersionNumber::Printed { .. } => {
-            version_by(rule, &elf, release).map(|version| version.major())
-        }
+        | VersionNumber::Printed { .. } => reader.version(rule).map(|version| version.major()),
     });
-    let built_for = evaluate(&family.cuda, &stem, |rule| built_for(rule, &elf, release));
     let mut notes = elf.notes(FORWARD_COMPATIBILITY);
     Ok(Some(LibraryFile {
         family: index.unwrap_or_default(),
@@ -214,15 +206,13 @@ pub fn facts(data: &[u8], name: &str, machine: u16) -> Option<LibraryFile> {
     read(data, name, &scope, &|| ()).ok().flatten()
 }
 
-/// The CUDA version with its minor, if the rule gives one.
-fn built_for(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
-    match rule {
-        VersionNumber::Embedded => embedded_runtime(elf, release),
-        VersionNumber::Function { .. } => {
-            version_by(rule, elf, release).map(|version| CudaVersion::from_number(version.major()))
-        }
-        _ => None,
-    }
+/// The number of a library of this stem among those that a file is linked against.
+fn number_of_needed(needed: &[String], stem: &str) -> Option<u32> {
+    needed
+        .iter()
+        .filter_map(|name| names::split(name))
+        .filter(|(name, _)| *name == stem)
+        .find_map(|(_, suffix)| catalog::first_number(suffix))
 }
 
 /// The family that has its own file of this stem, linked against its main file: cuFFTMp has a libcufftw.
@@ -279,59 +269,102 @@ fn evaluate<T>(
     answers
 }
 
-fn version_by(rule: &VersionNumber, elf: &Elf<'_>, release: &dyn Fn()) -> Option<Version> {
-    match rule {
-        VersionNumber::Text {
-            after,
-            then,
-            separator,
-            ..
-        } => elf.constants().iter().find_map(|range| {
-            in_windows(range, release, |window| {
+/// Reads a library's bytes by the rules of its family.
+struct RuleReader<'d> {
+    elf: &'d Elf<'d>,
+    /// Called between parts of the bytes.
+    release: &'d dyn Fn(),
+}
+
+impl RuleReader<'_> {
+    /// The CUDA version with its minor, if the rule gives one.
+    fn built_for(&self, rule: &VersionNumber) -> Option<CudaVersion> {
+        match rule {
+            VersionNumber::Embedded => self.embedded_runtime(),
+            VersionNumber::Function { .. } => {
+                let number = self.version(rule)?.major();
+                Some(CudaVersion::from_number(number))
+            }
+            _ => None,
+        }
+    }
+
+    fn version(&self, rule: &VersionNumber) -> Option<Version> {
+        let elf = self.elf;
+        match rule {
+            VersionNumber::Text {
+                after,
+                then,
+                separator,
+                ..
+            } => self.first_in(elf.constants(), |window| {
                 text_version(window, after, then.as_deref(), *separator)
-            })
-        }),
-        VersionNumber::Function {
-            name,
-            major,
-            minor,
-            from,
-            to,
-            ..
-        } => {
-            let function = exported(elf, name)?;
-            let number =
-                instructions::only_constant(elf.bytes_of(&function)?, elf.machine(), *from, *to)?;
-            match major {
-                1 => Some(Version::new(&[number])),
-                _ => Some(Version::from_scaled(number, *major, *minor)),
+            }),
+            VersionNumber::Function {
+                name,
+                major,
+                minor,
+                from,
+                to,
+                ..
+            } => {
+                let code = elf.bytes_of(&exported(elf, name)?)?;
+                let number = instructions::only_constant(code, elf.machine(), *from, *to)?;
+                match major {
+                    1 => Some(Version::new(&[number])),
+                    _ => Some(Version::from_scaled(number, *major, *minor)),
+                }
+            }
+            VersionNumber::Object { name, .. } => {
+                let bytes = elf.bytes_of(&exported(elf, name)?)?;
+                let value = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?);
+                Some(Version::new(&[
+                    value >> 16,
+                    value >> 8 & 0xff,
+                    value & 0xff,
+                ]))
+            }
+            VersionNumber::Printed { major, .. } => {
+                let soname = std::str::from_utf8(elf.soname()?).ok()?;
+                if catalog::soname_number(soname) != Some(*major) {
+                    return None;
+                }
+                let mut ranges = elf.code().into_iter();
+                let numbers = ranges
+                    .find_map(|range| instructions::printed_version(range, elf.machine(), *major));
+                numbers.map(|numbers| Version::new(&numbers))
+            }
+            VersionNumber::Embedded => self.embedded_runtime().map(|cuda| cuda.version()),
+            VersionNumber::Suffix | VersionNumber::Needed { .. } => None,
+        }
+    }
+
+    /// The version of the CUDA runtime that is linked into a library.
+    fn embedded_runtime(&self) -> Option<CudaVersion> {
+        let number = self.first_in(self.elf.code(), |window| {
+            instructions::runtime_version(window, self.elf.machine())
+        });
+        number.map(CudaVersion::from_number)
+    }
+
+    /// Returns the first result in ranges of up to hundreds of megabytes, with one window of them in memory at a time.
+    /// Windows overlap by more than the longest match.
+    fn first_in<T>(&self, ranges: Vec<&[u8]>, search: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        const WINDOW: usize = 4 << 20;
+        const OVERLAP: usize = 256;
+        for range in ranges {
+            for start in (0..range.len()).step_by(WINDOW) {
+                let end = range.len().min(start + WINDOW + OVERLAP);
+                let found = search(&range[start..end]);
+                if range.len() > WINDOW {
+                    (self.release)();
+                }
+                if found.is_some() {
+                    return found;
+                }
             }
         }
-        VersionNumber::Object { name, .. } => {
-            let bytes = elf
-                .bytes_of(&exported(elf, name)?)?
-                .get(..4)?
-                .try_into()
-                .ok()?;
-            let value = u32::from_le_bytes(bytes);
-            Some(Version::new(&[
-                value >> 16,
-                value >> 8 & 0xff,
-                value & 0xff,
-            ]))
-        }
-        VersionNumber::Printed { major, .. } => {
-            let soname = std::str::from_utf8(elf.soname()?).ok()?;
-            if catalog::soname_number(soname) != Some(*major) {
-                return None;
-            }
-            let mut ranges = elf.code().into_iter();
-            let numbers = ranges
-                .find_map(|range| instructions::printed_version(range, elf.machine(), *major));
-            numbers.map(|numbers| Version::new(&numbers))
-        }
-        VersionNumber::Embedded => embedded_runtime(elf, release).map(|cuda| cuda.version()),
-        VersionNumber::Suffix | VersionNumber::Needed { .. } => None,
+        None
     }
 }
 
@@ -366,34 +399,6 @@ fn text_version(
         let text = text.replace(separator, ".");
         let numbers: Vec<&str> = text.split('.').take(4).collect();
         numbers.join(".").parse().ok()
-    })
-}
-
-/// The version of the CUDA runtime that is linked into a library.
-fn embedded_runtime(elf: &Elf<'_>, release: &dyn Fn()) -> Option<CudaVersion> {
-    let number = elf.code().iter().find_map(|range| {
-        in_windows(range, release, |window| {
-            instructions::runtime_version(window, elf.machine())
-        })
-    });
-    number.map(CudaVersion::from_number)
-}
-
-/// Returns the first result in a range of up to hundreds of megabytes, with one window of it in memory at a time.
-/// Windows overlap by more than the longest match.
-fn in_windows<T>(
-    range: &[u8],
-    release: &dyn Fn(),
-    search: impl Fn(&[u8]) -> Option<T>,
-) -> Option<T> {
-    const WINDOW: usize = 4 << 20;
-    const OVERLAP: usize = 256;
-    (0..range.len()).step_by(WINDOW).find_map(|start| {
-        let found = search(&range[start..range.len().min(start + WINDOW + OVERLAP)]);
-        if range.len() > WINDOW {
-            release();
-        }
-        found
     })
 }
 

@@ -85,8 +85,8 @@ fn modules<'d>(
             return found;
         }
         let record = host.read(&distribution.directory.join("RECORD"));
-        let is_other = |path: &str| !records::is_library(path);
-        for (path, _) in metadata::record(&record.unwrap_or_default(), &is_other) {
+        let record = record.unwrap_or_default();
+        for (path, _) in metadata::record(&record, &|path| !records::is_library(path)) {
             let path = distribution.directory.with_file_name(path);
             if let Ok(stat) = host.stat(&path) {
                 found.push((path, stat));
@@ -230,7 +230,7 @@ impl<'m> InstalledFramework<'m> {
         lacking
     }
 
-    /// The symbols that neither the framework nor a module beside the library exports.
+    /// The symbols that neither the framework nor a module that it is linked against exports.
     fn lacking_symbols(&self, host: &Host, uses: &Use) -> Vec<String> {
         let mut lacking: Vec<&RequiredSymbol> = uses.symbols.iter().collect();
         for library in &self.libraries {

@@ -74,7 +74,7 @@ pub(super) fn location(
 }
 
 /// Returns the record of a package for the files of each family. It has the version for the family in the package's name.
-pub(super) fn records(
+pub(super) fn record_by_family(
     package: String,
     name: &str,
     version: &str,

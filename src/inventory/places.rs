@@ -71,7 +71,7 @@ pub(super) fn below(scan: &mut ScanContext<'_>, root: &Path, holds: Holds) -> Ve
         | Holds::SpackRoot => {
             let mut locations = Vec::new();
             let rows = catalog().places.layout.iter();
-            for row in rows.filter(|row| row.of == holds) {
+            for row in rows.filter(|row| row.root == holds) {
                 for pattern in &row.paths {
                     for path in expand_from(scan, vec![root.to_owned()], pattern) {
                         locations.extend(below(scan, &path, row.holds));

@@ -60,7 +60,7 @@ pub(super) struct Name {
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub(super) struct Table<T> {
-    entries: BTreeMap<FileId, Remembered>,
+    entries: BTreeMap<FileId, CachedFacts>,
     #[serde(skip)]
     has_changed: bool,
     #[serde(skip)]
@@ -68,7 +68,7 @@ pub(super) struct Table<T> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Remembered {
+struct CachedFacts {
     stamp: Stamp,
     // As one value: serde would handle each byte as an element of a list, which is slow.
     #[serde(with = "serde_bytes")]
@@ -137,12 +137,12 @@ impl<T> Default for Table<T> {
 impl<T: Serialize + DeserializeOwned> Table<T> {
     /// Returns the facts of a file with this id and stamp.
     pub(super) fn get(&self, stat: &Stat) -> Option<T> {
-        let remembered = self.entries.get(&stat.id)?;
-        remembered.is_used.store(true, Ordering::Relaxed);
-        if remembered.stamp != Stamp::of(stat) {
+        let entry = self.entries.get(&stat.id)?;
+        entry.is_used.store(true, Ordering::Relaxed);
+        if entry.stamp != Stamp::of(stat) {
             return None;
         }
-        postcard::from_bytes(&remembered.value).ok()
+        postcard::from_bytes(&entry.value).ok()
     }
 
     pub(super) fn insert(&mut self, stat: &Stat, value: &T) {
@@ -151,7 +151,7 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
         };
         self.entries.insert(
             stat.id,
-            Remembered {
+            CachedFacts {
                 stamp: Stamp::of(stat),
                 value,
                 is_used: AtomicBool::new(true),
@@ -162,8 +162,7 @@ impl<T: Serialize + DeserializeOwned> Table<T> {
 
     fn tidy(&mut self) {
         if self.entries.len() > LIMIT {
-            self.entries
-                .retain(|_, remembered| *remembered.is_used.get_mut());
+            self.entries.retain(|_, entry| *entry.is_used.get_mut());
         }
     }
 }
@@ -206,10 +205,10 @@ mod tests {
         cache.begin(UNIX_EPOCH + Duration::from_secs(1000));
         assert!(cache.is_settled(&stat(990)) && !cache.is_settled(&stat(999)));
         assert!(!cache.is_settled(&stat(2000)), "a clock that was set back");
-        let of_image = Stat {
+        let image_stat = Stat {
             changed: (990, 0),
             ..stat(990)
         };
-        assert!(!cache.is_settled(&of_image));
+        assert!(!cache.is_settled(&image_stat));
     }
 }

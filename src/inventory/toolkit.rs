@@ -39,7 +39,7 @@ pub(super) fn package(scan: &mut ScanContext<'_>, root: &Path) -> Vec<SearchLoca
         scan,
         root,
         Origin::Store,
-        &parts::records(package, name, version),
+        &parts::record_by_family(package, name, version),
     )
 }
 

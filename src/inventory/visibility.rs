@@ -142,11 +142,11 @@ mod tests {
         );
         assert_eq!(visible(&mixed, &chosen("1")), "???");
         assert_eq!(visible(&mixed, &chosen("2,1,0")), "yyy");
-        let by_bus = [
+        let bus_order = [
             ("CUDA_VISIBLE_DEVICES", "1"),
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
         ];
-        assert_eq!(visible(&mixed, &by_bus), "nyn");
+        assert_eq!(visible(&mixed, &bus_order), "nyn");
         assert_eq!(visible(&mixed, &chosen("GPU-2,GPU-0aaa")), "yny");
         assert_eq!(
             visible(&mixed, &chosen("GPU-,GPU-0")),
