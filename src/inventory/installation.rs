@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::owners::{ChangedBy, WritablePath};
-use crate::catalog::{catalog, first_number, soname_number};
+use crate::catalog::{Family, catalog, first_number, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::formats::symbols::{ByFile, Exports};

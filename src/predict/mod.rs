@@ -9,7 +9,7 @@ pub mod project;
 pub mod supply;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 

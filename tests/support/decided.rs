@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use cudarun::cli::{Cli, Verb};
 use cudarun::commands::command_of;
-use cudarun::error::Error;
 use cudarun::host::Host;
 use cudarun::inventory::Gpu;
 use cudarun::pin::Decision;
@@ -68,10 +67,13 @@ pub fn decided_with(machine: &Machine, variables: &[(&str, &str)], words: &[&str
     let command = command_of(&explain.question.words);
     let wishes = &explain.question.wishes;
     let request = Request::new(&host, &cli.common, wishes, Some(&command), Purpose::Answer);
-    let said = |error: Error| panic!("{words:?}: {error}");
-    let mut settings = request.settings().unwrap_or_else(said);
+    let mut settings = request
+        .settings()
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"));
     assert_eq!(settings.remarks.len(), 0, "{words:?}");
-    let (facts, decision) = request.decision(&mut settings).unwrap_or_else(said);
+    let (facts, decision) = request
+        .decision(&mut settings)
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"));
     Decided::new(&decision, facts.inventory.gpus.clone())
 }
 
