@@ -147,7 +147,7 @@ pub fn normalised(name: &str) -> String {
 /// The first five numbers of a version.
 fn plain_version(version: &pep440_rs::Version) -> Option<Version> {
     let mut numbers = Vec::new();
-    for number in version.release().iter() {
+    for number in version.release() {
         numbers.push(u32::try_from(*number).ok()?);
     }
     (!numbers.is_empty()).then(|| Version::new(&numbers))
