@@ -144,7 +144,7 @@ struct Prover<'r> {
     loaded: Vec<OpenLibrary>,
 }
 
-impl<'r> Prover<'r> {
+impl Prover<'_> {
     fn prove(&mut self, host: &Host) -> Result<(), CallFailure> {
         let request = self.request;
         if request.level == Level::Load {
