@@ -105,10 +105,10 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     Ok(Order::new(&settings, wheels, options))
 }
 
-fn no_wheel(wish: FamilyWish) -> Error {
+fn no_wheel(FamilyWish { family, range }: FamilyWish) -> Error {
     Error::NoWheel {
-        family: wish.family,
-        range: wish.range.to_string(),
+        family,
+        range: range.to_string(),
     }
 }
 

@@ -46,9 +46,9 @@ fn not_executable(path: &Path, error: io::Error) -> Error {
     }
 }
 
-fn unpinned(program: &mut Program, note: Note) -> Result<Option<ExecutableImage>, Error> {
+fn unpinned(program: &mut Program, note: Note) -> Option<ExecutableImage> {
     program.notes.push(note);
-    Ok(None)
+    None
 }
 
 /// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
@@ -67,30 +67,30 @@ pub(super) fn inspect(
             .ok()
             .and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
         program.machine = machine.unwrap_or(program.machine);
-        return unpinned(
+        return Ok(unpinned(
             program,
             Note::SecureExecution {
                 why,
                 names: own_library(host, &real),
             },
-        );
+        ));
     }
     let data = match host.map(&real) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return unpinned(program, Note::NotReadable);
+            return Ok(unpinned(program, Note::NotReadable));
         }
         mapped => mapped.map_err(|error| not_executable(path, error))?,
     };
     let elf = match Elf::parse(&data) {
         Ok(elf) => elf,
-        Err(ElfError::WrongClass) => return unpinned(program, Note::ForeignMachine),
+        Err(ElfError::WrongClass) => return Ok(unpinned(program, Note::ForeignMachine)),
         Err(ElfError::Malformed(why)) => {
-            return unpinned(
+            return Ok(unpinned(
                 program,
                 Note::Malformed {
                     why: why.to_owned(),
                 },
-            );
+            ));
         }
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
@@ -99,7 +99,7 @@ pub(super) fn inspect(
         }
     };
     if !matches!(elf.machine(), X86_64 | AARCH64) {
-        return unpinned(program, Note::ForeignMachine);
+        return Ok(unpinned(program, Note::ForeignMachine));
     }
     if let Some(packer) = packer(host, &real, &data, program) {
         let is_hidden = packer == Packer::AppImage;
@@ -110,19 +110,19 @@ pub(super) fn inspect(
         }
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => unpinned(
+        None => Ok(unpinned(
             program,
             Note::Static {
                 names: first_library(&elf),
             },
-        ),
-        Some(loader) if loader.to_string_lossy().contains("ld-musl") => unpinned(
+        )),
+        Some(loader) if loader.to_string_lossy().contains("ld-musl") => Ok(unpinned(
             program,
             Note::ForeignLoader {
                 loader,
                 names: first_library(&elf),
             },
-        ),
+        )),
         Some(_) => Ok(Some(ExecutableImage {
             path: path.to_owned(),
             machine: elf.machine(),

@@ -13,7 +13,9 @@ use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::ChangedBy;
 use crate::requirements::MachineRequirement;
-use crate::requirements::{ImportCertainty, LibraryRequirement, Load, Requirement};
+use crate::requirements::{
+    EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Requirement,
+};
 use crate::text;
 use crate::version::CudaVersion;
 
@@ -248,14 +250,17 @@ impl Program {
                 self.requirements.push(requirement);
                 continue;
             };
-            for mut first in std::mem::take(&mut requirement.search_first) {
+            let search_first = std::mem::take(&mut requirement.search_first);
+            for EarlierDirectory { directory, rule } in search_first {
                 let real = real_paths
-                    .entry(first.directory)
+                    .entry(directory)
                     .or_insert_with_key(|directory| host.canonical(directory).ok());
                 if let Some(real) = real {
                     self.own_directories.insert(real.clone());
-                    first.directory = real.clone();
-                    requirement.search_first.push(first);
+                    requirement.search_first.push(EarlierDirectory {
+                        directory: real.clone(),
+                        rule,
+                    });
                 }
             }
             if !self

@@ -257,7 +257,9 @@ fn hint_for_open(toolkit: &Toolkit) -> String {
         return format!("if you trust this user: --also {root}");
     }
     let paths = toolkit.open.iter();
-    let paths = Vec::from_iter(paths.map(|open| open.path.clone().into_os_string()));
+    let paths = paths
+        .map(|open| open.path.clone().into_os_string())
+        .collect::<Vec<_>>();
     format!("chmod go-w {}", shell_words(&paths))
 }
 

@@ -398,7 +398,7 @@ impl FleetReport {
                 Some(_) => "`--json` shows how they differ".to_owned(),
                 None => format!(
                     "`cudarun fleet {}` shows how two differ",
-                    Vec::from_iter(files).join(" ")
+                    files.collect::<Vec<_>>().join(" ")
                 ),
             };
             return vec![vec![format!("{} kinds", self.groups.len()), how]];

@@ -49,7 +49,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
-            format!("set CUDA_VISIBLE_DEVICES={}", Vec::from_iter(uuids.iter().map(show)).join(","))
+            format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
         }
         Hint::UpdateDriver { floor, has_driver: true } => {
             format!("update the NVIDIA driver to {floor} or newer: no library path can help")
@@ -100,7 +100,7 @@ pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
             Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
             _ => command.to_owned(),
         });
-    Vec::from_iter(commands).join("; ")
+    commands.collect::<Vec<_>>().join("; ")
 }
 
 /// `cuDNN 8 for CUDA 12`
@@ -133,11 +133,19 @@ pub(super) fn argument(name: &OsStr) -> String {
 
 /// A command as a shell reads it.
 pub fn shell_words(words: &[OsString]) -> String {
-    Vec::from_iter(words.iter().map(|word| argument(word))).join(" ")
+    words
+        .iter()
+        .map(|word| argument(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {
-    Vec::from_iter(names.iter().map(|name| argument(name.as_ref()))).join(" ")
+    names
+        .iter()
+        .map(|name| argument(name.as_ref()))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.

@@ -44,7 +44,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     // A family may have many names; the first few identify it.
     let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
     let shown = names.into_iter().take(3).chain(more).chain(versions);
-    Vec::from_iter(shown).join(", ")
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.
@@ -71,7 +71,7 @@ pub(super) fn versioned(installation: &Installation) -> String {
 
 /// A cell with all problems, if there are some.
 pub(super) fn problems(problems: &[impl Display], style: Style) -> Option<String> {
-    let texts = Vec::from_iter(problems.iter().map(ToString::to_string));
+    let texts = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
     (!texts.is_empty()).then(|| style.warning(&texts.join("; ")))
 }
 
@@ -169,7 +169,7 @@ pub(super) fn absent(absent: &[Absent], missing: &[MissingLibrary]) -> Vec<Strin
     });
     let mut lines = Vec::new();
     for ((askers, is_needed, essential), names) in grouped(of_askers) {
-        let names = Vec::from_iter(names.into_iter().flatten());
+        let names = names.into_iter().flatten().collect::<Vec<_>>();
         let (verb, it) = if names.len() > 1 {
             ("are", "them")
         } else {

@@ -74,7 +74,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "gpus": gpus(inventory),
         "warnings": inventory.warnings,
         "notes": notes,
-        "settings": Vec::from_iter(settings.iter()),
+        "settings": settings.iter().collect::<Vec<_>>(),
         "environment": changes(diff),
         "view": view.map(show),
         "mode": pinned.map(|pinned| pinned.mode),
@@ -239,7 +239,7 @@ pub fn usage_error(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
-    let message = Vec::from_iter(wrong.split_whitespace()).join(" ");
+    let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
     finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
