@@ -36,7 +36,7 @@ use crate::signals;
 use crate::variables;
 use inheritance::restore_inherited;
 use relay::Relay;
-use replacement::SealedStart;
+use replacement::{SealedStart, c_texts};
 
 pub use inheritance::{has_output, record_inherited};
 pub use replacement::{
@@ -113,15 +113,6 @@ pub fn exec_early(exec: &Exec, env: &Environment) {
     if let Some(entries) = c_texts(&replacement::entries(&env)) {
         let _ = nix::unistd::execve(&program, &words, &entries);
     }
-}
-
-/// Texts for the kernel; none if one of them has a NUL.
-fn c_texts<'t>(texts: impl IntoIterator<Item = &'t OsString>) -> Option<Vec<CString>> {
-    let mut c_texts = Vec::new();
-    for text in texts {
-        c_texts.push(CString::new(text.as_bytes()).ok()?);
-    }
-    Some(c_texts)
 }
 
 /// Runs the program to its end, and forwards the signals that are sent to this process. The program gets those of the

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::libc;
 use nix::sys::stat::stat;
 
-use super::c_texts;
 use super::inheritance::restore_before_exec;
 use super::tree::{self, Decided, ProcessTree, Seal, VariableChange, names};
 use crate::environment::{Diff, Environment};
@@ -378,6 +377,15 @@ fn seal<'a>(
     words.for_each(|word| seal.argument(word));
     entries.for_each(|entry| seal.variable(entry));
     seal.number()
+}
+
+/// Texts for the kernel; none if one of them has a NUL.
+pub(super) fn c_texts<'t>(texts: impl IntoIterator<Item = &'t OsString>) -> Option<Vec<CString>> {
+    let mut c_texts = Vec::new();
+    for text in texts {
+        c_texts.push(CString::new(text.as_bytes()).ok()?);
+    }
+    Some(c_texts)
 }
 
 /// `NAME=VALUE` for each variable.
