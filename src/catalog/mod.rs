@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use crate::formats::names::{self, beginning};
+use crate::formats::names::{self, beginning, beginnings};
 use crate::host::wheels_of_test;
 use crate::text::{list, show};
 
@@ -167,11 +167,11 @@ impl Catalog {
     /// `None` for a file that auditwheel has renamed, although `libnvrtc-*` matches it: only its own package asks for it.
     pub fn family_of_stem(&self, stem: &str) -> Option<&Family> {
         static BEGINNINGS: LazyLock<BTreeSet<u32>> = LazyLock::new(|| {
-            let families = catalog().families.iter();
-            let members = families.flat_map(|family| &family.members);
-            members.filter_map(|member| beginning(member)).collect()
+            beginnings(catalog().families.iter().flat_map(|family| &family.members))
         });
-        beginning(stem).filter(|letters| BEGINNINGS.contains(letters))?;
+        if !BEGINNINGS.contains(&beginning(stem)?) {
+            return None;
+        }
         let family = self
             .families
             .iter()

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::rows::{PackageTable, Packages};
-use crate::formats::names::{beginning, matches_pattern};
+use crate::formats::names::{beginning, beginnings, matches_pattern};
 
 static TABLE: LazyLock<PackageTable> = LazyLock::new(|| profile!("packages"));
 
 /// Returns the row of a package; nothing if it holds no library of interest.
 pub fn packages_of(name: &str) -> Option<&'static Packages> {
-    static BEGINNINGS: LazyLock<BTreeSet<u32>> = LazyLock::new(|| {
-        let names = TABLE.package.iter().flat_map(|row| &row.names);
-        names.filter_map(|name| beginning(name)).collect()
-    });
-    beginning(name).filter(|letters| BEGINNINGS.contains(letters))?;
+    static BEGINNINGS: LazyLock<BTreeSet<u32>> =
+        LazyLock::new(|| beginnings(TABLE.package.iter().flat_map(|row| &row.names)));
+    if !BEGINNINGS.contains(&beginning(name)?) {
+        return None;
+    }
     TABLE.package.iter().find(|row| {
         row.names
             .iter()

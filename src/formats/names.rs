@@ -23,8 +23,11 @@ pub fn soname_number(name: &str) -> Option<u32> {
 
 /// Returns the first four bytes. Most texts begin like no pattern of a table, which is found out sooner than that none matches.
 pub fn beginning(text: &str) -> Option<u32> {
-    let bytes = text.as_bytes().first_chunk();
-    bytes.copied().map(u32::from_le_bytes)
+    Some(u32::from_le_bytes(*text.as_bytes().first_chunk()?))
+}
+
+pub fn beginnings<'p>(patterns: impl Iterator<Item = &'p String>) -> BTreeSet<u32> {
+    patterns.filter_map(|pattern| beginning(pattern)).collect()
 }
 
 /// True if the text matches the pattern, in which one `*` may mean any text, and a `[0-9]` at the beginning a digit.

@@ -9,6 +9,84 @@ mod findings;
 mod platform;
 mod save;
 
+/// A machine with an H200, a driver, a cuDNN and a toolkit, on which all is well.
+const HEALTHY: &str = r#"
+about = "A machine on which all is well"
+
+[env]
+HOME = "/home/user"
+PATH = "/usr/bin:/bin"
+
+[[file]]
+path = "/lib"
+link = "usr/lib"
+
+[[file]]
+path = "/lib64/ld-linux-x86-64.so.2"
+elf = { soname = "ld-linux-x86-64.so.2", constants = ["stable release version 2.39."] }
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+elf = { soname = "libc.so.6", exports = ["malloc"], versions = ["GLIBC_2.39"] }
+
+[[file]]
+path = "/sys/module/nvidia/version"
+text = "580.159.04\n"
+
+[[file]]
+path = "/proc/driver/nvidia/gpus/0000:00:06.0/information"
+text = "Model: \t\t NVIDIA H200\nBus Location: \t 0000:00:06.0\nDevice Minor: \t 0\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/{name}"
+each = ["vendor"]
+text = "0x10de\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/class"
+text = "0x030200\n"
+
+[[file]]
+path = "/sys/bus/pci/devices/0000:00:06.0/device"
+text = "0x2335\n"
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04"
+elf = { soname = "libcuda.so.1", exports = ["cuInit"] }
+
+[[file]]
+path = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
+link = "libcuda.so.580.159.04"
+
+[[file]]
+path = "/dev/nvidia-uvm"
+text = ""
+
+[[file]]
+path = "/opt/a/libcudart.so.12"
+elf = { soname = "libcudart.so.12", functions = { cudaRuntimeGetVersion = 12040 } }
+
+[[file]]
+path = "/opt/b/libnccl.so.2"
+elf = { soname = "libnccl.so.2", constants = ["NCCL version 2.21.5+cuda12.4"] }
+
+[[file]]
+path = "/opt/c/libnccl.so.2"
+elf = { soname = "libnccl.so.2", constants = ["NCCL version 2.18.5+cuda12.2"] }
+
+[[file]]
+path = "/opt/stubs/stubs/libcuda.so"
+elf = { soname = "libcuda.so.1", exports = ["cuInit"] }
+
+[[file]]
+path = "/opt/old/libcuda.so.1"
+elf = { soname = "libcuda.so.1", constants = ["libnvidia-pkcs11-openssl3.so.535.54.03"] }
+
+[[file]]
+path = "/home/user/work/x"
+text = ""
+"#;
+
 /// Saves what `doctor` finds on the machine, and compares what it printed there with what it prints of the description: the page
 /// and the JSON. Of very many findings some are only counted.
 #[track_caller]

@@ -2,33 +2,17 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use super::HEALTHY;
 use crate::support::machine::Machine;
 use crate::support::{CUDARUN, Run, Workshop};
 
 const WORD: &str = "LEAK";
-const BEGIN: &str = r#"
-about = "A machine with secrets"
-
-[env]
-HOME = "/home/user"
-PATH = "/usr/bin:/bin"
-MORE
-
-[[file]]
-path = "/lib64/ld-linux-x86-64.so.2"
-elf = { soname = "ld-linux-x86-64.so.2", constants = ["stable release version 2.39."] }
-
-[[file]]
-path = "/sys/module/nvidia/version"
-text = "580.159.04\n"
-
-[[file]]
-path = "/usr/x"
-text = ""
-"#;
+/// A machine on which all is well, with MORE in the place of variables.
+static BEGIN: LazyLock<String> = LazyLock::new(|| HEALTHY.replacen("[env]\n", "[env]\nMORE\n", 1));
 
 fn file(path: &str, text: &str) -> String {
     format!(
@@ -52,7 +36,7 @@ fn all(begin: &str, env: &str, files: &str) -> [String; 3] {
 }
 
 fn saved(env: &str, files: &str) -> String {
-    let [_, _, saved] = all(BEGIN, env, files);
+    let [_, _, saved] = all(&BEGIN, env, files);
     assert!(!saved.contains(WORD), "{saved}");
     saved
 }
@@ -77,7 +61,7 @@ export PW=LEAK
     let kept =
         ["one", "two", "three", "four", "five", "six", "seven"].map(|name| format!("/kept/{name}"));
     let env = format!("LD_LIBRARY_PATH = \"{}\"", kept.join(":"));
-    let [page, json, saved] = all(BEGIN, &env, &files.concat());
+    let [page, json, saved] = all(&BEGIN, &env, &files.concat());
     for said in [&page, &json, &saved] {
         assert!(!said.contains(WORD), "{said}");
         assert!(!said.contains("./run"), "{said}");
@@ -219,7 +203,7 @@ fn no_secret_is_saved_wherever_it_is() {
 #[test]
 fn a_start_that_can_go_on_reports_no_error() {
     let findings = |env: &str, text: &str| {
-        let [_, json, _] = all(BEGIN, env, &file("/.cudarun.toml", text));
+        let [_, json, _] = all(&BEGIN, env, &file("/.cudarun.toml", text));
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         let of_project = ["lock-fault", "not-allowed"];
         let findings = value["findings"].as_array().unwrap().iter();

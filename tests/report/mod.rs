@@ -9,4 +9,3 @@ mod progress;
 mod refusals;
 mod repaired;
 mod screens;
-mod snapshots;

@@ -1,5 +1,6 @@
-//! Screens of every verb that answers about a machine made of text: `tests/report/screens/MACHINE.txt`, for a person to look
-//! at. The first half is plain and 80 columns wide, the second half is 120 columns wide and has its colours written as marks.
+//! Screens of machines made of text: `tests/report/screens/MACHINE.txt`, for a person to look at. Each file begins with all that
+//! can be listed. Of some machines there are screens of every verb: first plain and 80 columns wide, then 120 columns wide
+//! with colours written as marks.
 //! With `CUDARUN_SNAPSHOTS=overwrite` in the environment, they are written anew.
 
 use std::fs;
@@ -10,9 +11,9 @@ use std::thread;
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::machine::Machine;
-use crate::support::{CUDARUN, without_root};
+use crate::support::{CUDARUN, Run, without_root};
 
-/// A machine, and a program there, if it has one.
+/// A machine of which every verb is shown, and a program there, if it has one.
 const MACHINES: [(&str, &[&str]); 12] = [
     ("aarch64", &["/opt/venv/bin/python3", "-c", "import torch"]),
     ("conda", &[]),
@@ -137,49 +138,75 @@ fn without_marks(marked: &str) -> String {
     text
 }
 
+/// The machines of `tests/machines/`.
+fn names() -> Vec<String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let entries = fs::read_dir(directory).unwrap();
+    let name = |entry: fs::DirEntry| {
+        let file = entry.file_name();
+        Some(file.to_str()?.strip_suffix(".toml")?.to_owned())
+    };
+    let mut names: Vec<String> = entries.filter_map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
+
 #[test]
 fn every_screen_is_as_it_was_and_fits() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/report/screens");
     let overwrites = std::env::var("CUDARUN_SNAPSHOTS").is_ok_and(|value| value == "overwrite");
-    let of_machine = |(machine, program): (&str, &[&str])| {
+    let of_machine = |machine: &str| {
         let mut faults = Vec::new();
         let made = Machine::load(machine);
-        let narrow = screens(&made, program, 80);
-        let wide = screens(&made, program, 120);
-        for screen in narrow.iter().chain(&wide) {
-            assert!(
-                !screen.marked.contains('\x1b'),
-                "{machine}: {}\n{:?}",
-                screen.title,
-                screen.marked
-            );
-            assert_eq!(
-                without_marks(&screen.marked),
-                screen.plain,
-                "{machine}: colour changes no word"
-            );
-            assert!(
-                !screen.plain.contains('\x1b'),
-                "{machine}: {}",
-                screen.title
-            );
-            faults.extend(lines_that_are_too_wide(screen).map(|line| format!("{machine}: {line}")));
+        // A machine where nothing is found is a no.
+        let (listed, status) = Run::on(&made, &["list", "-v"]).output();
+        assert!([0, 1].contains(&status), "{machine}: {listed}");
+        assert!(!listed.contains('\x1b'), "{machine}: {listed:?}");
+        let mut text = format!("$ cudarun list -v\n{listed}\n");
+        if let Some((_, program)) = MACHINES.iter().find(|(name, _)| *name == machine) {
+            let narrow = screens(&made, program, 80);
+            let wide = screens(&made, program, 120);
+            for screen in narrow.iter().chain(&wide) {
+                assert!(
+                    !screen.marked.contains('\x1b'),
+                    "{machine}: {}\n{:?}",
+                    screen.title,
+                    screen.marked
+                );
+                assert_eq!(
+                    without_marks(&screen.marked),
+                    screen.plain,
+                    "{machine}: colour changes no word"
+                );
+                assert!(
+                    !screen.plain.contains('\x1b'),
+                    "{machine}: {}",
+                    screen.title
+                );
+                let lines = lines_that_are_too_wide(screen);
+                faults.extend(lines.map(|line| format!("{machine}: {line}")));
+            }
+            let titled =
+                |screen: &Screen, text: &str| format!("$ cudarun {}\n{text}\n", screen.title);
+            text.extend(narrow.iter().map(|screen| titled(screen, &screen.plain)));
+            text += &("=".repeat(120) + "\n");
+            text.extend(wide.iter().map(|screen| titled(screen, &screen.marked)));
         }
-        let titled = |screen: &Screen, text: &str| format!("$ cudarun {}\n{text}\n", screen.title);
-        let narrow = narrow.iter().map(|screen| titled(screen, &screen.plain));
-        let wide = wide.iter().map(|screen| titled(screen, &screen.marked));
-        let text = narrow.collect::<String>() + &"=".repeat(120) + "\n" + &wide.collect::<String>();
         let file = directory.join(format!("{machine}.txt"));
         if overwrites {
-            fs::create_dir_all(&directory).unwrap();
             fs::write(&file, text).unwrap();
         } else if fs::read_to_string(&file).unwrap_or_default() != text {
             faults.push(format!("not as in {}:\n{text}", file.display()));
         }
         faults
     };
+    let names = names();
+    assert!(names.len() >= 15, "{names:?}");
     let faults: Vec<String> = thread::scope(|scope| {
-        let threads = MACHINES.map(|machine| scope.spawn(move || of_machine(machine)));
+        let threads: Vec<_> = names
+            .iter()
+            .map(|name| scope.spawn(move || of_machine(name)))
+            .collect();
         threads
             .into_iter()
             .flat_map(|thread| thread.join().unwrap())

@@ -160,7 +160,7 @@ fn names_that_are_tried_are_met_where_nothing_is_against_it() {
 }
 
 #[test]
-fn what_a_person_asks_for_is_kept_or_decided() {
+fn what_a_person_asks_for_is_kept_or_refused() {
     let path = "/opt/jit:/opt/cuda13";
     for files in [vec![], vec![node()]] {
         let machine = python(&[torch_with_bitsandbytes(), files].concat());
@@ -202,7 +202,7 @@ fn what_a_person_asks_for_is_kept_or_decided() {
 
 /// A pin of names that are only tried, of which nothing is installed. Control: without the pin it starts.
 #[test]
-fn a_pin_of_what_is_nowhere_is_decided() {
+fn a_pin_of_what_is_nowhere_is_refused() {
     let files = torch_with_bitsandbytes();
     let without: Vec<String> = files
         .into_iter()
