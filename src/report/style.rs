@@ -672,7 +672,7 @@ mod tests {
             let text = format!("`{piece}");
             let pieces = if end.starts_with('`') { &text } else { piece };
             for factor in [
-                factor_of_four(pieces, end, |style, text| style.page(text)),
+                factor_of_four(pieces, end, super::Style::page),
                 factor_of_four(pieces, end, |style, text| {
                     style.columns("  ", &[vec!["a".into(), text.into(), "b".into()]])
                 }),

@@ -15,7 +15,7 @@ fn only(log: &[u8]) -> Message {
 fn lines(log: &[u8]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut each = |line: LogLine<'_>| {
-        found.push((line.number, String::from_utf8_lossy(line.text).into_owned()))
+        found.push((line.number, String::from_utf8_lossy(line.text).into_owned()));
     };
     let mut lines = LogLines::default();
     lines.feed(log, &mut each);
