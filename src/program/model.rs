@@ -8,7 +8,9 @@ use serde::{Serialize, Serializer};
 
 use super::machine_requirement::MachineRequirement;
 use super::note::{EnvironmentLoss, Note};
-use super::requirement::{ImportCertainty, LibraryRequirement, Load, Requirement};
+use super::requirement::{
+    EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Requirement,
+};
 use crate::catalog::catalog;
 use crate::environment::Environment;
 use crate::formats::elf;
@@ -295,14 +297,16 @@ impl Program {
                 self.requirements.push(requirement);
                 continue;
             };
-            for mut first in std::mem::take(&mut requirement.search_first) {
+            for first in std::mem::take(&mut requirement.search_first) {
                 let real = real_paths
                     .entry(first.directory)
                     .or_insert_with_key(|directory| host.canonical(directory).ok());
                 if let Some(real) = real {
                     self.own_directories.insert(real.clone());
-                    first.directory = real.clone();
-                    requirement.search_first.push(first);
+                    let directory = real.clone();
+                    requirement
+                        .search_first
+                        .push(EarlierDirectory { directory, ..first });
                 }
             }
             if !self

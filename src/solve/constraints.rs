@@ -293,10 +293,8 @@ fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
                 let reason = Reason::NotThatVersion { needed: *shim, by };
                 (3, (!works).then_some(reason))
             }
-            // `name` and `symbols_of_target` judge these.
-            Want::Name(_) | Want::Symbols(_) => continue,
-            // A preference rejects nothing.
-            Want::Recorded(_) | Want::Preferred(_) => continue,
+            // `name` and `symbols_of_target` judge names and symbols. A preference rejects nothing.
+            Want::Name(_) | Want::Symbols(_) | Want::Recorded(_) | Want::Preferred(_) => continue,
         };
         if let Some(reason) = reason
             && first.as_ref().is_none_or(|(earlier, _)| place < *earlier)
