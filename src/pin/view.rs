@@ -240,10 +240,10 @@ fn is_intact(host: &Host, view: &Path, spec: &ViewSpec) -> bool {
 }
 
 /// What a view contains, by name.
-fn content(host: &Host, view: &Path, below: &str) -> Option<Vec<(String, FileKind)>> {
+fn content(host: &Host, view: &Path, prefix: &str) -> Option<Vec<(String, FileKind)>> {
     let mut content = Vec::new();
-    for entry in host.list(&view.join(below)).ok()? {
-        let name = format!("{below}{}", entry.name.to_str()?);
+    for entry in host.list(&view.join(prefix)).ok()? {
+        let name = format!("{prefix}{}", entry.name.to_str()?);
         match entry.kind {
             FileKind::Directory => content.extend(self::content(host, view, &format!("{name}/"))?),
             kind => content.push((name, kind)),

@@ -46,11 +46,6 @@ fn not_executable(path: &Path, error: io::Error) -> Error {
     }
 }
 
-fn unpinned(program: &mut Program, note: Note) -> Option<ExecutableImage> {
-    program.notes.push(note);
-    None
-}
-
 /// Inspects the executable. If it cannot be pinned, a note is added, and the result is `None`.
 pub(super) fn inspect(
     host: &Host,
@@ -62,71 +57,72 @@ pub(super) fn inspect(
         .map_err(|error| not_executable(path, error))?;
     program.watched.insert(real.clone());
     if let Some(why) = secure_execution(host, &real) {
-        let machine = host
-            .map(&real)
-            .ok()
-            .and_then(|data| Some(Elf::parse(&data).ok()?.machine()));
-        program.machine = machine.unwrap_or(program.machine);
-        return Ok(unpinned(
-            program,
-            Note::SecureExecution {
-                why,
-                names: own_library(host, &real),
-            },
-        ));
+        let data = host.map(&real).ok();
+        if let Some(machine) = data.and_then(|data| Some(Elf::parse(&data).ok()?.machine())) {
+            program.machine = machine;
+        }
+        let names = own_library(host, &real);
+        program.notes.push(Note::SecureExecution { why, names });
+        return Ok(None);
     }
     let data = match host.map(&real) {
+        Ok(data) => data,
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return Ok(unpinned(program, Note::NotReadable));
+            program.notes.push(Note::NotReadable);
+            return Ok(None);
         }
-        mapped => mapped.map_err(|error| not_executable(path, error))?,
+        Err(error) => return Err(not_executable(path, error)),
     };
-    let elf = match Elf::parse(&data) {
-        Ok(elf) => elf,
-        Err(ElfError::WrongClass) => return Ok(unpinned(program, Note::ForeignMachine)),
+    match pinnable(host, &real, &data, program) {
+        Ok(machine) => Ok(Some(ExecutableImage {
+            path: path.to_owned(),
+            machine,
+        })),
+        Err(note) => {
+            program.notes.extend(note);
+            Ok(None)
+        }
+    }
+}
+
+/// The machine of an executable that can be pinned. Fails with the reason why it cannot, unless that is in the notes already.
+fn pinnable(
+    host: &Host,
+    real: &Path,
+    data: &[u8],
+    program: &mut Program,
+) -> Result<u16, Option<Note>> {
+    let elf = match Elf::parse(data) {
+        Ok(elf) if matches!(elf.machine(), X86_64 | AARCH64) => elf,
+        Ok(_) | Err(ElfError::WrongClass) => return Err(Some(Note::ForeignMachine)),
         Err(ElfError::Malformed(why)) => {
-            return Ok(unpinned(
-                program,
-                Note::Malformed {
-                    why: why.to_owned(),
-                },
-            ));
+            let why = why.to_owned();
+            return Err(Some(Note::Malformed { why }));
         }
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
             not_read(program, Path::new("/bin/sh"));
-            return Ok(None);
+            return Err(None);
         }
     };
-    if !matches!(elf.machine(), X86_64 | AARCH64) {
-        return Ok(unpinned(program, Note::ForeignMachine));
-    }
-    if let Some(packer) = packer(host, &real, &data, program) {
-        let is_hidden = packer == Packer::AppImage;
-        program.notes.push(Note::Packed { by: packer });
+    if let Some(by) = packer(host, real, data, program) {
         // An AppImage mounts an image and runs the program in it, with a loader of its own.
-        if is_hidden {
-            return Ok(None);
+        if by == Packer::AppImage {
+            return Err(Some(Note::Packed { by }));
         }
+        program.notes.push(Note::Packed { by });
     }
     match elf.interpreter().map(PathBuf::from) {
-        None => Ok(unpinned(
-            program,
-            Note::Static {
-                names: first_library(&elf),
-            },
-        )),
-        Some(loader) if loader.to_string_lossy().contains("ld-musl") => Ok(unpinned(
-            program,
-            Note::ForeignLoader {
+        None => Err(Some(Note::Static {
+            names: first_library(&elf),
+        })),
+        Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
+            Err(Some(Note::ForeignLoader {
                 loader,
                 names: first_library(&elf),
-            },
-        )),
-        Some(_) => Ok(Some(ExecutableImage {
-            path: path.to_owned(),
-            machine: elf.machine(),
-        })),
+            }))
+        }
+        Some(_) => Ok(elf.machine()),
     }
 }
 
@@ -157,20 +153,20 @@ fn packer(host: &Host, real: &Path, data: &[u8], program: &mut Program) -> Optio
         return Some(Packer::AppImage);
     }
     let archive = pyinstaller::archive(data)?;
-    let directory = real.parent().unwrap_or(Path::new("/"));
-    let mut beside = directory.join(archive.directory.as_deref().unwrap_or("_internal"));
+    let parent = real.parent().unwrap_or(Path::new("/"));
+    let mut parts = parent.join(archive.directory.as_deref().unwrap_or("_internal"));
     // Before PyInstaller 6, the parts of a directory are beside the program itself.
-    if !host.is_directory(&beside) && host.is_file(&directory.join("base_library.zip")) {
-        directory.clone_into(&mut beside);
+    if !host.is_directory(&parts) && host.is_file(&parent.join("base_library.zip")) {
+        parent.clone_into(&mut parts);
     }
     // A program in one file unpacks its parts when it starts.
-    program.frozen = Some(beside.clone()).filter(|beside| host.is_directory(beside));
+    program.frozen = Some(parts.clone()).filter(|parts| host.is_directory(parts));
     let carried = archive
         .libraries
         .iter()
         .map(PathBuf::from)
-        .chain(host.walk(&beside, &|_| false));
-    program.watched.insert(beside.clone());
+        .chain(host.walk(&parts, &|_| false));
+    program.watched.insert(parts);
     let libraries: BTreeSet<String> = carried
         .filter_map(|path| path.file_name()?.to_str().map(str::to_owned))
         .filter(|name| is_library(name))

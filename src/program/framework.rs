@@ -309,18 +309,19 @@ fn constants(data: &[u8]) -> Vec<u32> {
 
 fn constants_in(code: &[u8]) -> Option<Vec<u32>> {
     let mut by_callee: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
-    for at in memchr::memchr_iter(0xbf, code) {
+    for index in memchr::memchr_iter(0xbf, code) {
         // Relative to the next instruction; a call through a table is told apart by the table's address.
-        let length = match code.get(at + 5..) {
+        let length = match code.get(index + 5..) {
             Some([0xe8, ..]) => 5,
             Some([0xff, 0x15, ..]) => 6,
             _ => continue,
         };
-        let (Some(value), Some(offset)) = (u32_at(code, at + 1), u32_at(code, at + 1 + length))
+        let (Some(value), Some(offset)) =
+            (u32_at(code, index + 1), u32_at(code, index + 1 + length))
         else {
             continue;
         };
-        let next = i64::try_from(at + 5 + length).ok()?;
+        let next = i64::try_from(index + 5 + length).ok()?;
         // Up to 3 they are flags.
         if value > 3 {
             by_callee
@@ -343,17 +344,17 @@ fn compile_version(data: &[u8], symbol: &str) -> Option<Version> {
     let elf = Elf::parse(data).ok()?;
     let (start, code) = elf.local_function(symbol.as_bytes())?;
     let mut fields = [None; 3];
-    for at in 0..code.len() {
-        match &code[at..] {
-            [0x48, 0xc7, 0x07, ..] => fields[0] = u32_at(code, at + 3),
+    for index in 0..code.len() {
+        match &code[index..] {
+            [0x48, 0xc7, 0x07, ..] => fields[0] = u32_at(code, index + 3),
             [0x48, 0xc7, 0x47, displacement @ (0 | 8 | 16), ..] => {
-                fields[usize::from(*displacement) / 8] = u32_at(code, at + 4);
+                fields[usize::from(*displacement) / 8] = u32_at(code, index + 4);
             }
             [0x66, 0x0f, 0x6f, 0x05, ..] => {
                 // movdqa relative to the next instruction.
-                let next = start + u64::try_from(at).ok()? + 8;
+                let next = start + u64::try_from(index).ok()? + 8;
                 let pair = elf.data_at(
-                    next.wrapping_add_signed(i64::from(u32_at(code, at + 4)?.cast_signed())),
+                    next.wrapping_add_signed(i64::from(u32_at(code, index + 4)?.cast_signed())),
                 )?;
                 for (field, from) in [(0, 0), (1, 8)] {
                     let number = pair.get(from..).and_then(<[u8]>::first_chunk);

@@ -160,9 +160,9 @@ impl OptionReader<'_> {
     fn option(&mut self, word: &OsStr) -> Result<(), Ending> {
         let bytes = word.as_bytes();
         let (name, value) = match memchr::memchr(b'=', bytes) {
-            Some(at) => (
-                &bytes[..at],
-                Some(OsString::from_vec(bytes[at + 1..].to_vec())),
+            Some(index) => (
+                &bytes[..index],
+                Some(OsString::from_vec(bytes[index + 1..].to_vec())),
             ),
             None => (bytes, None),
         };
@@ -173,8 +173,8 @@ impl OptionReader<'_> {
             return self.named(bytes, None);
         }
         let letters = &bytes[1..];
-        for (at, letter) in letters.iter().enumerate() {
-            let attached = &letters[at + 1..];
+        for (index, letter) in letters.iter().enumerate() {
+            let attached = &letters[index + 1..];
             let name = [b'-', *letter];
             let option = std::str::from_utf8(&name)
                 .ok()
@@ -241,8 +241,8 @@ fn plain_words(text: &[u8]) -> Option<Vec<OsString>> {
 
 /// `NAME=VALUE`.
 fn assignment(word: &OsStr) -> Option<(OsString, OsString)> {
-    let at = memchr::memchr(b'=', word.as_bytes()).filter(|at| *at > 0)?;
-    let (name, value) = word.as_bytes().split_at(at);
+    let index = memchr::memchr(b'=', word.as_bytes()).filter(|index| *index > 0)?;
+    let (name, value) = word.as_bytes().split_at(index);
     Some((
         OsString::from_vec(name.to_vec()),
         OsString::from_vec(value[1..].to_vec()),

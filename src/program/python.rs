@@ -341,8 +341,8 @@ impl VirtualEnvironment {
     /// Reads `pyvenv.cfg` beside the executable or one directory up, by the path that was invoked.
     fn find(host: &Host, invoked: &Path, kind: &str) -> Option<VirtualEnvironment> {
         let directory = invoked.parent()?;
-        let beside = [Some(directory), directory.parent()];
-        let (prefix, text) = beside.into_iter().flatten().find_map(|prefix| {
+        let prefixes = [Some(directory), directory.parent()];
+        let (prefix, text) = prefixes.into_iter().flatten().find_map(|prefix| {
             host.read_text(&prefix.join("pyvenv.cfg"))
                 .ok()
                 .map(|text| (prefix.to_owned(), text))

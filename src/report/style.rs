@@ -660,6 +660,10 @@ mod tests {
             .into()
     }
 
+    fn page_of(style: Style<'_>, text: &str) -> String {
+        style.page(text)
+    }
+
     #[test]
     fn the_time_grows_with_the_length_of_a_line_and_no_faster() {
         for (piece, end) in [
@@ -672,7 +676,7 @@ mod tests {
             let text = format!("`{piece}");
             let pieces = if end.starts_with('`') { &text } else { piece };
             for factor in [
-                factor_of_four(pieces, end, super::Style::page),
+                factor_of_four(pieces, end, page_of),
                 factor_of_four(pieces, end, |style, text| {
                     style.columns("  ", &[vec!["a".into(), text.into(), "b".into()]])
                 }),

@@ -75,7 +75,7 @@ impl Demand {
 }
 
 impl MachineRequirement {
-    /// A requirement of the user, which holds for every machine.
+    /// A requirement of the user: it counts with and without a GPU.
     pub fn of_person(demand: Demand, by: Asker) -> MachineRequirement {
         MachineRequirement {
             demand,

@@ -293,7 +293,7 @@ fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
                 let reason = Reason::NotThatVersion { needed: *shim, by };
                 (3, (!works).then_some(reason))
             }
-            // `name` and `symbols_of_target` judge the first two; a preference rejects nothing.
+            // `name` and `symbols_of_target` judge names and symbols. A preference rejects nothing.
             Want::Name(_) | Want::Symbols(_) | Want::Recorded(_) | Want::Preferred(_) => continue,
         };
         if let Some(reason) = reason
