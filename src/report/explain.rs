@@ -407,7 +407,7 @@ fn picks_by_place(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
             .map(|pick| words::versioned(&pick.installation));
         rows.push(vec![
             words::place(place, Some(program)),
-            Vec::from_iter(titles).join(", "),
+            words::joined(titles, ", "),
         ]);
     }
     rows

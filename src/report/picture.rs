@@ -105,7 +105,7 @@ impl Picture {
                 fault.unwrap_or_default()
             )
         });
-        Vec::from_iter(sentences).join("; ")
+        words::joined(sentences, "; ")
     }
 
     fn svg(&self, title: &str) -> String {
@@ -180,8 +180,11 @@ fn cut(text: &str, fit: usize, keeps_end: bool) -> String {
     if count <= fit {
         text.to_owned()
     } else if keeps_end {
-        format!("…{}", String::from_iter(text.chars().skip(count - fit + 1)))
+        format!(
+            "…{}",
+            text.chars().skip(count - fit + 1).collect::<String>()
+        )
     } else {
-        format!("{}…", String::from_iter(text.chars().take(fit - 1)))
+        format!("{}…", text.chars().take(fit - 1).collect::<String>())
     }
 }

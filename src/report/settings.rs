@@ -80,7 +80,7 @@ pub(super) fn fault_hint(fault: &SettingFault) -> Option<String> {
         } => {
             let excerpt = fault.excerpt.as_ref()?;
             let (before, rest) = excerpt.text.split_at(excerpt.at);
-            let after = rest.strip_prefix(text)?;
+            let after = rest.strip_prefix(&**text)?;
             Some(format!(
                 "write `{}`",
                 show(format!("{before}\"{text}\"{after}").trim())

@@ -99,7 +99,7 @@ fn add(
         })?;
         let value = row.read("", &of, &[which]).map_err(|mut wrong| {
             if let FaultKind::Invalid { text, .. } = &mut wrong {
-                *text = item.to_string_lossy().into_owned();
+                *text = item.to_string_lossy().into();
             }
             place.fault(wrong)
         })?;

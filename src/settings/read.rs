@@ -130,7 +130,7 @@ impl Reader<'_> {
                 || key.starts_with("env.")
                 || *wants == "a table" && names_env(text) =>
             {
-                *text = std::mem::take(key).into();
+                *text = std::mem::take(key);
             }
             _ => fault.excerpt = excerpt(self.text, at),
         }

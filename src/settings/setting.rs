@@ -117,7 +117,7 @@ pub enum FaultKind {
     #[error("{}", invalid(.key, .text, .wants, .known))]
     Invalid {
         key: Box<str>,
-        text: String,
+        text: Box<str>,
         wants: &'static str,
         known: Box<[String]>,
         /// A number that would be right in quotes.
@@ -180,7 +180,7 @@ impl FaultKind {
     ) -> FaultKind {
         FaultKind::Invalid {
             key: key.into(),
-            text: text.to_owned(),
+            text: text.into(),
             wants,
             known: known.into(),
             lacks_quotes: false,

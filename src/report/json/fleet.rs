@@ -20,7 +20,7 @@ pub(super) fn fleet(fleet: &FleetReport) -> Value {
 fn group(group: &ExaminedGroup, fleet: &FleetReport) -> Value {
     let [driver, gpus, glibc] = &group.answers.machine;
     json!({
-        "machines": Vec::from_iter(group.names()),
+        "machines": group.names().collect::<Vec<_>>(),
         "hosts": host_list(group.names()),
         "driver": driver,
         "gpus": gpus,
