@@ -27,7 +27,7 @@ pub fn differences(sides: [&Answers; 2]) -> Vec<Difference> {
         }
         facts
     });
-    let mut keys = own.keys().chain(other.keys()).collect::<Vec<_>>();
+    let mut keys: Vec<_> = own.keys().chain(other.keys()).collect();
     keys.sort_by_key(|(kind, name)| (kind, place(*kind, name), name));
     keys.dedup();
     let mut differences = Vec::new();

@@ -119,10 +119,10 @@ pub(super) fn build(plan: &BuildPlan, style: Style) -> String {
         ]);
     }
     if !plan.gpus.is_empty() {
-        let gpus: Vec<String> = plan.gpus.iter().map(ToString::to_string).collect();
+        let gpus = words::joined(&plan.gpus, ", ");
         rows.push(vec![
             "gpus".to_owned(),
-            format!("compute capability {}", gpus.join(", ")),
+            format!("compute capability {gpus}"),
         ]);
     }
     for toolkit in &plan.passed_over {
@@ -257,9 +257,9 @@ fn hint_for_open(toolkit: &Toolkit) -> String {
         return format!("if you trust this user: --also {root}");
     }
     let paths = toolkit.open.iter();
-    let paths = paths
+    let paths: Vec<_> = paths
         .map(|open| open.path.clone().into_os_string())
-        .collect::<Vec<_>>();
+        .collect();
     format!("chmod go-w {}", shell_words(&paths))
 }
 

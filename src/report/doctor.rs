@@ -612,7 +612,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
         }
         Detail::Problem(Problem::ClaimedTwice { packages, .. }) => {
             let each = packages.iter().map(|kept| reinstalled(packages, kept));
-            each.collect::<Vec<_>>().join(", or ")
+            words::joined(each, ", or ")
         }
         Detail::Extension { first, .. } => extensions::remedy(first),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),

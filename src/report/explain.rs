@@ -403,7 +403,7 @@ fn picks_by_place(plan: &Plan, program: &Program) -> Vec<Vec<String>> {
             .map(|pick| words::versioned(&pick.installation));
         rows.push(vec![
             words::place(place, Some(program)),
-            titles.collect::<Vec<_>>().join(", "),
+            words::joined(titles, ", "),
         ]);
     }
     rows

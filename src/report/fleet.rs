@@ -8,7 +8,7 @@ use super::Style;
 use super::doctor::{gpus, sentence};
 use super::hints::{argument, shell_words};
 use super::style::SSH;
-use super::words::{counted, table, version, word};
+use super::words::{counted, joined, table, version, word};
 use crate::catalog::display_name;
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
@@ -398,7 +398,7 @@ impl FleetReport {
                 Some(_) => "`--json` shows how they differ".to_owned(),
                 None => format!(
                     "`cudarun fleet {}` shows how two differ",
-                    files.collect::<Vec<_>>().join(" ")
+                    joined(files, " ")
                 ),
             };
             return vec![vec![format!("{} kinds", self.groups.len()), how]];
@@ -482,7 +482,7 @@ pub fn answers(
         }
     }
     for (name, versions) in versions {
-        let versions = Vec::from_iter(versions).join(", ");
+        let versions = joined(versions, ", ");
         facts.push(Fact::new(FactKind::Library, name, versions));
     }
     for (name, value) in environment.iter() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
 use super::Style;
-use super::words::quoted_to_show;
+use super::words::{joined, quoted_to_show};
 use crate::catalog::{display_name, display_names};
 use crate::host::{Unsafe, UnsafeFault};
 use crate::program::{Asker, Pip};
@@ -49,7 +49,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChangeWish { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
-            format!("set CUDA_VISIBLE_DEVICES={}", uuids.iter().map(show).collect::<Vec<_>>().join(","))
+            format!("set CUDA_VISIBLE_DEVICES={}", joined(uuids.iter().map(show), ","))
         }
         Hint::UpdateDriver { floor, has_driver: true } => {
             format!("update the NVIDIA driver to {floor} or newer: no library path can help")
@@ -100,7 +100,7 @@ pub(super) fn for_python(commands: &str, pip: &Pip) -> String {
             Some(rest) if !rest.starts_with("--python ") => format!("{} {rest}", call(pip)),
             _ => command.to_owned(),
         });
-    commands.collect::<Vec<_>>().join("; ")
+    joined(commands, "; ")
 }
 
 /// `cuDNN 8 for CUDA 12`
@@ -133,19 +133,11 @@ pub(super) fn argument(name: &OsStr) -> String {
 
 /// A command as a shell reads it.
 pub fn shell_words(words: &[OsString]) -> String {
-    words
-        .iter()
-        .map(|word| argument(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    joined(words.iter().map(|word| argument(word)), " ")
 }
 
 fn arguments(names: &BTreeSet<String>) -> String {
-    names
-        .iter()
-        .map(|name| argument(name.as_ref()))
-        .collect::<Vec<_>>()
-        .join(" ")
+    joined(names.iter().map(|name| argument(name.as_ref())), " ")
 }
 
 /// The command that makes a directory safe, followed by `, or `; empty if there is none.

@@ -105,7 +105,7 @@ impl Picture {
                 fault.unwrap_or_default()
             )
         });
-        sentences.collect::<Vec<_>>().join("; ")
+        words::joined(sentences, "; ")
     }
 
     fn svg(&self, title: &str) -> String {

@@ -158,7 +158,7 @@ fn why(why: &Why, program: &Program) -> String {
             let shown = files.iter().take(SHOWN).map(|file| leak(file, program));
             let more = files.len().saturating_sub(SHOWN);
             let more = (more > 0).then(|| format!("{more} more"));
-            shown.chain(more).collect::<Vec<_>>().join("; ")
+            words::joined(shown.chain(more), "; ")
         }
         Why::ShadowedByRpath { families } => format!(
             "shadowed by RPATH: a search path before LD_LIBRARY_PATH leads to {} that does not fit",

@@ -216,7 +216,7 @@ pub(super) fn machine(
         if matches!(condition.demand, Demand::Any(_)) {
             let demands = judged.demands.iter();
             let facts: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
-            let facts = Vec::from_iter(facts).join("; ");
+            let facts = words::joined(facts, "; ");
             text.push_str(&match judged.holds {
                 _ if !judged.counts => ": does not count without a GPU".to_owned(),
                 Some(true) => format!(": met by {facts}"),

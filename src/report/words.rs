@@ -44,7 +44,7 @@ pub(super) fn wants<'w>(wants: impl IntoIterator<Item = &'w Want>) -> String {
     // A family may have many names; the first few identify it.
     let more = (names.len() > 3).then(|| format!("{} more", names.len() - 3));
     let shown = names.into_iter().take(3).chain(more).chain(versions);
-    shown.collect::<Vec<_>>().join(", ")
+    joined(shown, ", ")
 }
 
 /// A directory; below the program's site-packages, relative to the directory above them.
@@ -69,10 +69,14 @@ pub(super) fn versioned(installation: &Installation) -> String {
     )
 }
 
+pub(super) fn joined(items: impl IntoIterator<Item: Display>, separator: &str) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    items.join(separator)
+}
+
 /// A cell with all problems, if there are some.
 pub(super) fn problems(problems: &[impl Display], style: Style) -> Option<String> {
-    let texts = problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-    (!texts.is_empty()).then(|| style.warning(&texts.join("; ")))
+    (!problems.is_empty()).then(|| style.warning(&joined(problems, "; ")))
 }
 
 /// `, supports CUDA up to 12.4`, if that is known.
@@ -121,12 +125,11 @@ pub(super) fn version_evidence(evidence: &VersionEvidence) -> String {
 
 /// The kernel drivers that a forward-compatibility libcuda supports.
 pub(super) fn forward_compatibility(compat: &ForwardCompatibility) -> String {
-    let branches: Vec<String> = compat.kernel_branches.iter().map(u32::to_string).collect();
     let cuda = compat
         .cuda
         .map(|cuda| format!("CUDA {cuda} "))
         .unwrap_or_default();
-    format!("{cuda}on kernel drivers {}", list(&branches))
+    format!("{cuda}on kernel drivers {}", list(&compat.kernel_branches))
 }
 
 /// The elements of search paths that the plan removes, each with the reason.
@@ -169,7 +172,7 @@ pub(super) fn absent(absent: &[Absent], missing: &[MissingLibrary]) -> Vec<Strin
     });
     let mut lines = Vec::new();
     for ((askers, is_needed, essential), names) in grouped(of_askers) {
-        let names = names.into_iter().flatten().collect::<Vec<_>>();
+        let names: Vec<&String> = names.into_iter().flatten().collect();
         let (verb, it) = if names.len() > 1 {
             ("are", "them")
         } else {

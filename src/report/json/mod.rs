@@ -27,6 +27,7 @@ use super::fleet::FleetReport;
 use super::notes;
 use super::pin::{self, given_fault};
 use super::trace;
+use super::words;
 use crate::environment::Diff;
 use crate::error::{Error, Form};
 use crate::fetch::StoredWheel;
@@ -239,7 +240,7 @@ pub fn usage_error(text: &str) -> String {
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ");
-    let message = wrong.split_whitespace().collect::<Vec<_>>().join(" ");
+    let message = words::joined(wrong.split_whitespace(), " ");
     finish(json!({ "error": { "code": 2, "message": message, "hint": null } }))
 }
 
