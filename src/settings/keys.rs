@@ -92,7 +92,7 @@ pub const KEYS: [KeyRow; 18] = [
         option: "--pin-mode",
         variable: variables::PIN_MODE,
         trust: Trust::Always,
-        example: r#"pin-mode = "audit"                # none, audit or view: docs/modes.md"#,
+        example: r#"pin-mode = "audit"                # how the loader is led, as --pin-mode: docs/modes.md"#,
     },
     KeyRow {
         key: SettingKey::Locked,
