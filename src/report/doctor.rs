@@ -9,7 +9,7 @@ use super::Style;
 use super::builds::compiler_lines;
 use super::extensions;
 use super::hints::{argument, mend_or, shell_words};
-use super::json;
+use super::json::inventory;
 use super::pin::{given_fault, places};
 use super::settings;
 use super::words::{self, at, counted, element_text, quoted_to_show};
@@ -246,7 +246,7 @@ pub fn doctor_page(
         works: examination.stops(Stops::Programs).next().is_none(),
         verdict: verdict(examination),
         driver: serde_json::to_value(&inventory.driver).unwrap_or_default(),
-        gpus: json::gpus(inventory),
+        gpus: inventory::gpus(inventory),
         devices: inventory.devices.iter().map(show).collect(),
         programs,
         sections: sections.into(),

@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::inventory::InstallationObject;
-use super::object::{each, object, path};
+use super::object::{each, merge, object, path, value};
 use super::program::PredictedObject;
-use super::{merge, value};
 use crate::fetch::StoredWheel;
 use crate::pin::{NotEnough, Why};
 use crate::report::{hints, words};

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::object::{each, object, path};
+use super::object::{each, object, path, value};
 use crate::inventory::{
     Extension, Gpu, Installation, Inventory, KernelDriver, Member, Preload, SearchPath, Toolkit,
     Warning,
@@ -49,6 +50,10 @@ impl<'a> InventoryObject<'a> {
             warnings: &inventory.warnings,
         }
     }
+}
+
+pub(in crate::report) fn gpus(inventory: &Inventory) -> Value {
+    value(&each(&inventory.gpus, GpuObject))
 }
 
 object!(GpuObject(gpu: Gpu) {

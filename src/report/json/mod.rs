@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 mod decision;
 mod diagnosis;
 mod fleet;
-mod inventory;
+pub(super) mod inventory;
 mod object;
 mod program;
 
 use self::decision::{
     ConflictObject, PlanObject, StoredWheelObject, UnpinnedObject, WheelObject, passed_over,
 };
-use self::inventory::{GpuObject, InventoryObject};
-use self::object::{each, path};
+use self::inventory::{InventoryObject, gpus};
+use self::object::{each, merge, path, value};
 use self::program::{
     BuildObject, CompilersObject, PredictedObject, PredictionObject, ProgramObject,
 };
@@ -197,10 +197,6 @@ fn nvidias(prediction: &Prediction) -> Vec<PredictedObject<'_>> {
     each(files, PredictedObject)
 }
 
-pub(super) fn gpus(inventory: &Inventory) -> Value {
-    value(&each(&inventory.gpus, GpuObject))
-}
-
 /// By family, the faults of the libraries that the program would get without cudarun.
 fn faults(before: &Prediction, inventory: &Inventory) -> Value {
     let mut faults = json!({});
@@ -250,16 +246,6 @@ fn changes(diff: &Diff) -> Value {
         changes[show(name)] = json!(value.as_ref().map(path));
     }
     changes
-}
-
-fn value(of: &impl Serialize) -> Value {
-    serde_json::to_value(of).unwrap_or_else(|error| json!({ "error": error.to_string() }))
-}
-
-fn merge(object: &mut Value, more: Value) {
-    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
-        object.extend(more);
-    }
 }
 
 fn finish(answer: impl Serialize) -> String {

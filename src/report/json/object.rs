@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
 /// A public object with these keys, in this order; `..` adds those of another object. A new field of the domain type is no key
 /// until it stands here.
 ///
@@ -39,4 +42,14 @@ pub(super) fn each<'a, T: 'a, O>(
 /// A path as JSON has it: U+FFFD replaces bytes that are not UTF-8.
 pub(super) fn path(path: &impl AsRef<OsStr>) -> Cow<'_, str> {
     path.as_ref().to_string_lossy()
+}
+
+pub(super) fn value(of: &impl Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or_else(|error| json!({ "error": error.to_string() }))
+}
+
+pub(super) fn merge(object: &mut Value, more: Value) {
+    if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+        object.extend(more);
+    }
 }

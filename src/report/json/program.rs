@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::inventory::ToolkitObject;
-use super::object::{each, object, path};
-use super::value;
+use super::object::{each, object, path, value};
 use crate::builds::{
     BuildPlan, CompilerLack, CompilerSupply, Compilers, Overridden, RejectedToolkit, ToolkitReason,
 };
