@@ -8,7 +8,7 @@ set -euo pipefail
 checkout=$(realpath "$(dirname "$(realpath "$0")")/..")
 copy=$checkout/target/contributing
 page=$checkout/CONTRIBUTING.md
-names=(framework family source message fault text shell)
+names=(framework family source message fault text shell key setting requirement mode)
 # What other crates were compiled to for the checkout serves the copy as well; the copy's own files have other names.
 built=${CARGO_TARGET_DIR:-$checkout/target}/debug
 export CARGO_TARGET_DIR=$copy/target
