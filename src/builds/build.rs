@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::environment::Diff;
 use crate::inventory::{PartKind, Toolkit, ToolkitProblem, WritablePath};
 use crate::pin::view::ViewSpec;
-use crate::program::{Asker, BuiltFramework};
+use crate::program::BuiltFramework;
 use crate::range::Range;
+use crate::requirements::Asker;
 use crate::text::{self, show};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 

@@ -14,7 +14,8 @@ use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory, PartKind, Toolkit, Visible};
-use crate::program::{ImportCertainty, Package, Program};
+use crate::program::{Package, Program};
+use crate::requirements::ImportCertainty;
 use crate::version::{ComputeCapability, CudaVersion};
 
 /// In the value of a variable: the root of the toolkit, the file of the part.

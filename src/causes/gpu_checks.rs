@@ -8,7 +8,8 @@ use crate::catalog::{architectures, knowledge};
 use crate::doctor::FindingEvidence;
 use crate::host::Host;
 use crate::inventory::{KernelDriver, Visible};
-use crate::program::{MachineRequirement, gpu_code};
+use crate::program::gpu_code;
+use crate::requirements::MachineRequirement;
 use crate::solve::Outcome;
 use crate::version::ComputeCapability;
 

@@ -14,7 +14,7 @@ use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
 use crate::inventory::{Inventory, Origin, PartKind};
 use crate::predict::{self, Prediction};
-use crate::program::{Asker, LibraryRequirement, Want};
+use crate::requirements::{Asker, LibraryRequirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
 use crate::variables;
 
@@ -161,7 +161,7 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
         Some(States::Driver) => {
             let mut installations = inventory.installations.iter();
             inventory.driver.is_none()
-                && !installations.any(|installation| installation.family == "driver")
+                && !installations.any(|installation| installation.is_driver())
         }
         Some(States::Gpu) => inventory.is_without_gpu(),
         None => false,

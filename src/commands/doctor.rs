@@ -324,7 +324,7 @@ fn examine_program(host: &Host, common: &Common, words: &[OsString]) -> Result<E
 /// True if a program may get the installation elsewhere too: the driver belongs to the machine, and a package's own library
 /// cannot be picked elsewhere.
 fn is_shared(one: &Installation) -> bool {
-    one.family != "driver" && one.origin != Origin::Bundled
+    !one.is_driver() && one.origin != Origin::Bundled
 }
 
 /// The pick, and what the solver admits in its place.

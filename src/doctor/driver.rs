@@ -37,8 +37,7 @@ pub(super) fn findings(subject: &DoctorSubject<'_>, surroundings: MachineKind) -
 /// The installations of libcuda that can belong to a kernel's driver.
 pub(super) fn installations(inventory: &Inventory) -> impl Iterator<Item = &Installation> {
     inventory.installations.iter().filter(|installation| {
-        installation.family == "driver"
-            && !matches!(installation.origin, Origin::Compat | Origin::Stub)
+        installation.is_driver() && !matches!(installation.origin, Origin::Compat | Origin::Stub)
     })
 }
 
@@ -79,8 +78,8 @@ fn kernel_findings(
         return vec![finding.with("kernel", kernel.version)];
     };
     let mut installations = inventory.installations.iter();
-    let loader_choice = installations
-        .find(|installation| installation.family == "driver" && installation.loader_gives);
+    let loader_choice =
+        installations.find(|installation| installation.is_driver() && installation.loader_gives);
     let Some(loader_choice) = loader_choice else {
         let evidence = vec![FindingEvidence::installation(right)];
         return vec![Finding::new(Fault::LibcudaNotFound, evidence)];

@@ -99,7 +99,7 @@ fn path_findings(
         return findings;
     }
     for installation in installations_in(subject.inventory, directory) {
-        if installation.family != "driver" {
+        if !installation.is_driver() {
             continue;
         }
         // It breaks programs only if the loader finds it by default.
@@ -147,7 +147,7 @@ fn mixed(inventory: &Inventory, elements: &[JudgedElement]) -> Vec<Finding> {
         // Default paths alone are not the fault of the environment.
         let Some(element) = element else { break };
         for first in installations_in(inventory, directory) {
-            if first.family == "driver" || first.origin == Origin::Stub {
+            if first.is_driver() || first.origin == Origin::Stub {
                 continue;
             }
             let is_taken = directories[..index].iter().all(|(earlier, _)| {

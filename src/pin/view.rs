@@ -37,7 +37,7 @@ pub fn spec(plan: &Plan) -> ViewSpec {
         ..ViewSpec::default()
     };
     let mut picks: Vec<&Pick> = plan.picks.iter().collect();
-    picks.retain(|pick| pick.installation.family != "driver" || plan.driver_in_view);
+    picks.retain(|pick| !pick.installation.is_driver() || plan.driver_in_view);
     // The newer of two SONAME majors of one family has the name without a version.
     picks.sort_by_key(|pick| std::cmp::Reverse(pick.installation.soname));
     // No other name displaces a SONAME.

@@ -20,7 +20,8 @@ use crate::inventory::{Installation, Inventory};
 use crate::loader::object::Object;
 use crate::loader::process::{LoadFailure, LoadedObject, Process};
 use crate::loader::search::{FoundBy, Searcher};
-use crate::program::{Load, Program};
+use crate::program::Program;
+use crate::requirements::Load;
 use crate::text;
 use crate::version::Version;
 

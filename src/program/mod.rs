@@ -26,10 +26,6 @@ mod resolve;
 mod shim;
 mod wrapper;
 
-pub use crate::requirements::{
-    Asker, Before, Demand, EarlierDirectory, ImportCertainty, LibraryRequirement, Load,
-    MachinePart, MachineRequirement, Need, PinnedTo, Requirement, Want, WantKind,
-};
 pub use built_framework::{BuiltFramework, built_framework, is_required_for_build};
 pub use deciding_words::{Significant, significant, without_numbers};
 use executable::ExecutableImage;

@@ -7,8 +7,9 @@ use super::Style;
 use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
-use crate::program::{
-    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Program, Want, WantKind,
+use crate::program::Program;
+use crate::requirements::{
+    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Want, WantKind,
 };
 use crate::solve::{
     Broken, Conflict, Contradiction, ContradictionSide, MachineFacts, Unmet, judge,

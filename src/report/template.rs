@@ -2,8 +2,9 @@
 
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
-use crate::program::{Asker, Program};
+use crate::program::Program;
 use crate::range::Range;
+use crate::requirements::Asker;
 use crate::settings::keys;
 use crate::solve::{Outcome, Pick, Plan};
 use crate::text::show;
@@ -80,7 +81,7 @@ fn requires(
         }
     }
     for pick in &plan.picks {
-        if pick.installation.family != "driver" {
+        if !pick.installation.is_driver() {
             text.push_str(&of_family(pick, program, plan));
         }
     }

@@ -14,7 +14,8 @@ use crate::inventory::{
     ForwardCompatibility, Gpu, Installation, KernelDriver, VersionEvidence, VersionSource, Warning,
 };
 use crate::predict::MissingLibrary;
-use crate::program::{Asker, LibraryRequirement, Program, Want, WantKind};
+use crate::program::Program;
+use crate::requirements::{Asker, LibraryRequirement, Want, WantKind};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;

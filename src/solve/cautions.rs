@@ -9,7 +9,7 @@ use super::slot::Picked;
 use super::world::{World, serves};
 use crate::catalog::{self, knowledge};
 use crate::inventory::{Code, Installation, Origin};
-use crate::program::ImportCertainty;
+use crate::requirements::ImportCertainty;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The family that compiles for the GPU at run time, and fails for one that it does not know.

@@ -12,8 +12,9 @@ use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::RequiredSymbol;
 use crate::host::FileId;
 use crate::inventory::{Installation, Inventory, Member, Origin, Problem, WritablePath};
-use crate::program::{Before, LibraryRequirement, Need, PinnedTo, Program, Want};
+use crate::program::Program;
 use crate::range::Range;
+use crate::requirements::{Before, LibraryRequirement, Need, PinnedTo, Want};
 use crate::version::Version;
 
 /// A file that the loader takes for some requester, whatever `LD_LIBRARY_PATH` says.
@@ -380,7 +381,7 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
             && !inventory
                 .installations
                 .iter()
-                .any(|other| other.family == "driver" && other.version == Some(kernel));
+                .any(|other| other.is_driver() && other.version == Some(kernel));
         return (!is_only).then(|| Reason::VersionUnknown {
             by: format!("the kernel's driver {kernel}"),
         });
@@ -594,7 +595,7 @@ fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory)
 
 /// A CUDA major runs on its oldest driver or a newer one; forward compatibility counts as the newer.
 fn driver_floor(driver: &Installation, library: &Installation) -> Option<Reason> {
-    if driver.family != "driver" || library.family == "driver" {
+    if !driver.is_driver() || library.is_driver() {
         return None;
     }
     let cuda = library.cuda?;

@@ -7,7 +7,7 @@ use super::outcome::ContradictionSide;
 use super::search;
 use super::slots;
 use super::world::World;
-use crate::program::Requirement;
+use crate::requirements::Requirement;
 
 /// The smallest unit of a contradiction: all requirements of one asker for one family, or one setting of the user.
 pub(super) type ContradictionPart<'a> = Vec<&'a Requirement>;

@@ -10,7 +10,7 @@ use super::slot::{Blame, Picked, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{GroupedBy, catalog};
 use crate::inventory::{Installation, Member};
-use crate::program::{Before, EarlierDirectory};
+use crate::requirements::{Before, EarlierDirectory};
 
 /// A library that an installation is linked against or opens.
 struct Dependency {

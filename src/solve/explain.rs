@@ -10,7 +10,7 @@ use super::search::{self, DeadEnd};
 use super::slots;
 use super::world::World;
 use crate::inventory::Inventory;
-use crate::program::{LibraryRequirement, Requirement};
+use crate::requirements::{LibraryRequirement, Requirement};
 
 /// The conflict of requirements, each of which cannot be met even by itself.
 pub(super) fn each_unmet(unmet: Vec<Unmet>, broken: Vec<Broken>, world: &World<'_>) -> Conflict {

@@ -11,7 +11,7 @@ use super::search::{self, DeadEnd, Solution};
 use super::slots;
 use super::world::World;
 use crate::catalog::{Wheel, catalog, wheels};
-use crate::program::Asker;
+use crate::requirements::Asker;
 use crate::version::Version;
 
 /// A wheel that a set takes, and what asks for it.

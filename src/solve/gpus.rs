@@ -33,7 +33,7 @@ pub(super) fn without_code(
     installation: &Installation,
     world: &World<'_>,
 ) -> Vec<ComputeCapability> {
-    let is_library = installation.family != "driver" && needs_code(installation);
+    let is_library = !installation.is_driver() && needs_code(installation);
     world
         .gpus
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn ptx(
     library: &Installation,
     world: &World<'_>,
 ) -> Option<Reason> {
-    if driver.family != "driver" || library.family == "driver" {
+    if !driver.is_driver() || library.is_driver() {
         return None;
     }
     let (needed, has) = (library.built_for?, cuda_of_driver(driver, world.inventory)?);

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::program::{Asker, Pip};
+use crate::program::Pip;
+use crate::requirements::Asker;
 use crate::version::Version;
 
 /// A remedy that the user can apply.

@@ -12,7 +12,7 @@ use super::remedy;
 use super::world::{World, serves};
 use crate::catalog::{Wheel, catalog, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
-use crate::program::{Asker, Before, Demand, LibraryRequirement, Want};
+use crate::requirements::{Asker, Before, Demand, LibraryRequirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 type Way = fn(&Conflict, &World<'_>) -> Vec<Hint>;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
-use crate::program::{Demand, MachineRequirement};
+use crate::requirements::{Demand, MachineRequirement};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// A condition that does not hold.

@@ -12,8 +12,9 @@ use crate::catalog::{
     Framework, Platform, Wheel, WheelFile, catalog, soname_number, toolkits, wheels,
 };
 use crate::inventory::Inventory;
-use crate::program::{LibraryRequirement, Need, Program};
+use crate::program::Program;
 use crate::range::Range;
+use crate::requirements::{LibraryRequirement, Need};
 use crate::version::CudaVersion;
 
 /// The place of wheels that are not here.

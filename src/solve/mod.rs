@@ -17,7 +17,8 @@
 //! `contradiction`, and `hints` what helps.
 
 use crate::inventory::Inventory;
-use crate::program::{Program, Requirement};
+use crate::program::Program;
+use crate::requirements::Requirement;
 
 mod cautions;
 mod constraints;

@@ -12,7 +12,8 @@ use crate::catalog::{
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Code, Installation, Inventory, Member, Origin};
-use crate::program::{Program, Want};
+use crate::program::Program;
+use crate::requirements::Want;
 use crate::version::{ComputeCapability, Version};
 
 /// The device of files that do not exist.

@@ -14,7 +14,7 @@ use crate::catalog::{WheelFile, title};
 use crate::formats::names;
 use crate::host::FileId;
 use crate::inventory::{Installation, Member, Origin};
-use crate::program::{Asker, Before, Demand, ImportCertainty, LibraryRequirement, Want};
+use crate::requirements::{Asker, Before, Demand, ImportCertainty, LibraryRequirement, Want};
 use crate::text::{self, list, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 

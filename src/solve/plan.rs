@@ -19,7 +19,8 @@ use super::slot::Slot;
 use super::world::World;
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
-use crate::program::{ImportCertainty, LibraryRequirement, Need, Program, Want};
+use crate::program::Program;
+use crate::requirements::{ImportCertainty, LibraryRequirement, Need, Want};
 use crate::version::Version;
 
 pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
@@ -37,7 +38,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
     let driver = installations
         .iter()
         .copied()
-        .find(|installation| installation.family == "driver");
+        .find(|installation| installation.is_driver());
     let library_path: Vec<PathElement> = inventory
         .search
         .library_path
@@ -169,9 +170,9 @@ fn removal(
         return (!needs_stub).then_some(Removal::Stubs);
     }
     let driver = driver.filter(|_| {
-        !here.iter().any(|installation| {
-            installation.family != "driver" && installation.origin != Origin::Stub
-        })
+        !here
+            .iter()
+            .any(|installation| !installation.is_driver() && installation.origin != Origin::Stub)
     })?;
     let kernel = inventory.driver.as_ref()?.version;
     let file = inventory
@@ -217,7 +218,7 @@ fn tombstones(solution: &Solution<'_>, inventory: &Inventory, program: &Program)
     let mut names = BTreeSet::new();
     for filled in &solution.filled {
         let picked = filled.installation;
-        if picked.family == "driver" {
+        if picked.is_driver() {
             continue;
         }
         let others: Vec<&Installation> = inventory

@@ -11,7 +11,8 @@ use super::world::World;
 use super::{cautions, gpus};
 use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
-use crate::program::{LibraryRequirement, Program, Want};
+use crate::program::Program;
+use crate::requirements::{LibraryRequirement, Want};
 use crate::version::Version;
 
 type Columns = [(Criterion, Reverse<i64>); 15];
@@ -141,7 +142,7 @@ fn search_order(installation: &Installation) -> i64 {
 /// True for the driver's libraries of the kernel's own version.
 fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
     let kernel = inventory.driver.as_ref().map(|driver| driver.version);
-    installation.family == "driver"
+    installation.is_driver()
         && installation.origin != Origin::Compat
         && kernel.is_some_and(|kernel| installation.version == Some(kernel))
 }
@@ -197,7 +198,7 @@ fn preferred_origin(installation: &Installation, world: &World<'_>) -> i64 {
         .origins
         .iter()
         .rev()
-        .take_while(|_| installation.family != "driver");
+        .take_while(|_| !installation.is_driver());
     origins
         .zip(1..)
         .find(|(origin, _)| **origin == installation.origin)
@@ -218,7 +219,7 @@ fn code(installation: &Installation, world: &World<'_>) -> i64 {
 /// Installations score more if they share the directory, or the origin and the CUDA, of picks so far.
 fn neighbours(installation: &Installation, done: &[Picked<'_>]) -> i64 {
     done.iter()
-        .filter(|picked| picked.installation.family != "driver")
+        .filter(|picked| !picked.installation.is_driver())
         .map(|picked| {
             if picked.installation.directory.as_os_str() == installation.directory.as_os_str() {
                 100

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::catalog::title;
 use crate::inventory::WritablePath;
-use crate::program::PinnedTo;
 use crate::range::Range;
+use crate::requirements::PinnedTo;
 use crate::text::{self, list, show, shown};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 

@@ -13,7 +13,8 @@ use crate::catalog::{catalog, knowledge};
 use crate::inventory::{
     Installation, Inventory, KernelDriver, LibraryPathElement, Origin, Visible,
 };
-use crate::program::{Program, Requirement};
+use crate::program::Program;
+use crate::requirements::Requirement;
 use crate::version::Version;
 
 /// The loader searches it by default.
@@ -255,7 +256,7 @@ impl Remedied {
 
     /// The kernel runs this driver, and its libraries are installed where the loader finds them.
     fn set_driver(&mut self, version: Version) {
-        self.remove(|one| one.family == "driver" && one.origin != Origin::Compat);
+        self.remove(|one| one.is_driver() && one.origin != Origin::Compat);
         self.inventory.driver = Some(KernelDriver {
             version,
             cuda: knowledge().cuda_of_driver(version),

@@ -13,7 +13,7 @@ use super::reason::{Criterion, Reason};
 use super::slot::{Blame, Candidate, Picked, Slot, Strictness};
 use super::world::World;
 use crate::inventory::Installation;
-use crate::program::LibraryRequirement;
+use crate::requirements::LibraryRequirement;
 
 /// After this many steps the search gives up, with the best explanation so far.
 const STEP_LIMIT: usize = 20_000;

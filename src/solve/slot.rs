@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::outcome::{Absent, Policy, Rejection, Unmet};
 use crate::catalog::Family;
 use crate::inventory::Installation;
-use crate::program::{Asker, LibraryRequirement, Need};
+use crate::requirements::{Asker, LibraryRequirement, Need};
 
 /// One family in one SONAME major, to be filled by one installation.
 #[derive(Clone, Debug)]

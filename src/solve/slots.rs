@@ -10,7 +10,9 @@ use super::slot::{Blame, Candidate, Slot, Strictness};
 use super::world::World;
 use crate::catalog::{Family, GroupedBy, catalog};
 use crate::inventory::Installation;
-use crate::program::{Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Need, Want};
+use crate::requirements::{
+    Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Need, Want,
+};
 
 /// The slots of a program, each candidate judged by itself.
 #[derive(Debug, Default)]

@@ -7,8 +7,9 @@ use super::outcome::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Installation, Inventory, Origin};
-use crate::program::{
-    Asker, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Program, Requirement,
+use crate::program::Program;
+use crate::requirements::{
+    Asker, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Requirement,
 };
 use crate::version::ComputeCapability;
 

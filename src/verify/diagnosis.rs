@@ -412,7 +412,7 @@ fn library_evidence(library: Option<&TriedLibrary>) -> Option<ProofEvidence> {
 }
 
 fn is_driver(library: &TriedLibrary) -> bool {
-    library.installation.family == "driver"
+    library.installation.is_driver()
 }
 
 fn has_part(library: &TriedLibrary, stem: &str) -> bool {

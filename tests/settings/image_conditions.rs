@@ -1,7 +1,7 @@
 //! Conditions of container images, `NVIDIA_REQUIRE_*`.
 
 use cudarun::environment::Environment;
-use cudarun::program::Demand;
+use cudarun::requirements::Demand;
 use cudarun::settings::container::requirements;
 
 fn environment(pairs: &[(&str, &str)]) -> Environment {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cudarun::program::{Demand, Requirement, Want};
+use cudarun::requirements::{Demand, Requirement, Want};
 use cudarun::settings::FaultKind;
 use cudarun::settings::lock::{Lock, LockedFamily, lock};
 

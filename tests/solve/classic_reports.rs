@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use cudarun::program::Demand;
+use cudarun::requirements::Demand;
 use cudarun::solve::{Caution, Reason};
 
 use crate::support::Run;

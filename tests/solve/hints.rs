@@ -1,6 +1,6 @@
 //! The hints that a person gets when there is no set: on machines that are made for one question each.
 
-use cudarun::program::Before;
+use cudarun::requirements::Before;
 
 use crate::support::decided::decided;
 use crate::support::machine::Machine;

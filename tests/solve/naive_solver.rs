@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 use cudarun::catalog::{catalog, knowledge};
 use cudarun::formats::symbols::RequiredSymbol;
 use cudarun::inventory::{ChangedBy, Code, Installation, Inventory, Origin};
-use cudarun::program::{Demand, LibraryRequirement, Program, Want};
+use cudarun::program::Program;
+use cudarun::requirements::{Demand, LibraryRequirement, Want};
 use cudarun::solve::{Contradiction, FailedProof, Outcome, Policy, solve};
 use cudarun::version::{CudaVersion, Version};
 

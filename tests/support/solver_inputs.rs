@@ -12,8 +12,9 @@ use cudarun::inventory::{
     ChangedBy, Code, Gpu, Installation, Inventory, KernelDriver, Member, Origin, Problem,
     SearchPath, Visible, WritablePath,
 };
-use cudarun::program::{
-    Asker, Demand, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Program, Want,
+use cudarun::program::Program;
+use cudarun::requirements::{
+    Asker, Demand, ImportCertainty, LibraryRequirement, MachineRequirement, Need, Want,
 };
 use cudarun::version::{ComputeCapability, Version};
 
