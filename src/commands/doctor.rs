@@ -374,6 +374,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     let wishes = Wishes::default();
     let request = Request::new(host, common, &wishes, None, Purpose::Examine);
     let settings = request.settings()?;
+    let _progress = request.progress();
     let mut scope = any_program(&settings, common)?;
     if let Ok(program) = environment(host, "python3".as_ref()) {
         scope.machine = program.machine;

@@ -86,8 +86,10 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     }
     let request = Request::new(there, common, &options.wishes, None, purpose(options));
     let settings = settings_of(&request)?;
+    let progress = request.progress();
     let scope = pipeline::any_program(&settings, common)?;
     let inventory = request.inventory(&settings, &scope);
+    drop(progress);
     let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
     let machine = inventory::machine(there).unwrap_or(elf::X86_64);
     let mut wheels = wheels_of(

@@ -19,6 +19,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let wishes = Wishes::default();
     let request = Request::new(&host, common, &wishes, None, Purpose::Answer);
     let settings = settings_of(&request)?;
+    let progress = request.progress();
     let scope = Scope {
         code: options.json || common.verbose > 0,
         extensions: options.extensions,
@@ -26,6 +27,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         ..pipeline::everywhere(&settings, common, options.python.as_deref())?
     };
     let inventory = request.inventory(&settings, &scope);
+    drop(progress);
     tell(&host, inventory, &families, common, options)
 }
 

@@ -36,8 +36,10 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     };
     let mut settings = settings_of(&request)?;
     if command.is_none() {
+        let progress = request.progress();
         let scope = pipeline::any_program(&settings, common)?;
         let inventory = request.inventory(&settings, &scope);
+        drop(progress);
         let subject = pipeline::given_by_loader(&inventory);
         let proven = prove_unpinned(&settings, &inventory, &subject, &proof)?;
         return tell(common, verify.json, &proven);

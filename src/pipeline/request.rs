@@ -120,12 +120,11 @@ impl<'r> Request<'r> {
 
     /// Scans the machine without a program.
     pub fn inventory(&self, settings: &Settings, scope: &Scope) -> Inventory {
-        let _progress = self.progress();
         scan::scan(&settings.host, scope)
     }
 
-    /// The shell hook asks about a project each time a person goes there, and shows nothing meanwhile.
-    fn progress(&self) -> ProgressLine {
+    /// Shows a line until it is dropped. The shell hook asks about a project each time a person goes there, and shows nothing.
+    pub fn progress(&self) -> ProgressLine {
         let is_hook = self.purpose == Purpose::Project;
         progress::begin(self.host, is_hook || self.common.quiet, LOOKING)
     }
