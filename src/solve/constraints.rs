@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Reason;
 use super::gpus;
 use super::slot::Slot;
-use super::world::World;
+use super::world::{World, is_in};
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::RequiredSymbol;
 use crate::host::FileId;
@@ -178,10 +178,6 @@ fn finds_own_files(installation: &Installation, member: &Member) -> bool {
         .iter()
         .take_while(|searched| searched.from_origin)
         .any(|searched| is_in(installation, &searched.directory))
-}
-
-pub(super) fn is_in(installation: &Installation, directory: &Path) -> bool {
-    installation.directories().any(|own| own == directory)
 }
 
 /// The names by which a member asks for others of its own installation: those that it is linked against; and

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::constraints::{forced_by, is_in};
+use super::constraints::forced_by;
 use super::contradiction::{self, ContradictionPart};
 use super::machine::Broken;
 use super::outcome::{Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
-use super::world::World;
+use super::world::{World, is_in};
 use crate::inventory::Inventory;
 use crate::requirements::{LibraryRequirement, Requirement};
 

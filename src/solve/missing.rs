@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::fitting::{Offered, fitting};
 use super::machine;
-use super::outcome::{MissingWheel, Outcome, Policy};
+use super::outcome::{MissingWheel, Outcome};
+use super::policy::Policy;
 use super::remedy::all_families;
 use super::world::World;
 use crate::catalog::{

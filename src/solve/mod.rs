@@ -34,6 +34,7 @@ mod missing;
 mod offers;
 mod outcome;
 mod plan;
+mod policy;
 mod preference;
 mod reason;
 mod remedy;
@@ -46,10 +47,10 @@ pub use hint::{Hint, Wanted};
 pub use machine::{Broken, Judged, MachineFacts, judge};
 pub use missing::{FamilyWish, Lack, lack, lack_and_wanted, wheels_of, wheels_of_toolkit};
 pub use outcome::{
-    Absent, Caution, Conflict, Contradiction, ContradictionSide, FailedProof, ForcedCopy,
-    KeptPreload, MissingWheel, Outcome, PathElement, Pick, Plan, Policy, Rejection, Removal,
-    Summary, Unmet, Unpinned,
+    Absent, Caution, Conflict, Contradiction, ContradictionSide, ForcedCopy, KeptPreload,
+    MissingWheel, Outcome, PathElement, Pick, Plan, Rejection, Removal, Summary, Unmet, Unpinned,
 };
+pub use policy::{FailedProof, Policy};
 pub use reason::{Criterion, Reason};
 
 use remedy::Remedied;

@@ -10,13 +10,11 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
-use super::constraints::is_in;
-use super::outcome::{
-    Absent, KeptPreload, PathElement, Pick, Plan, Policy, Rejection, Removal, Unpinned,
-};
+use super::outcome::{Absent, KeptPreload, PathElement, Pick, Plan, Rejection, Removal, Unpinned};
+use super::policy::Policy;
 use super::search::{Filled, Solution};
 use super::slot::Slot;
-use super::world::World;
+use super::world::{World, is_in};
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
 use crate::program::Program;

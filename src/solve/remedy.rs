@@ -7,7 +7,7 @@ use super::contradiction::has_solution;
 use super::hint::{Hint, Wanted};
 use super::machine;
 use super::offers;
-use super::outcome::Policy;
+use super::policy::Policy;
 use super::world::World;
 use crate::catalog::{catalog, knowledge};
 use crate::inventory::{

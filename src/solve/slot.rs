@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::outcome::{Absent, Policy, Rejection, Unmet};
+use super::outcome::{Absent, Rejection, Unmet};
+use super::policy::Policy;
 use crate::catalog::Family;
 use crate::inventory::Installation;
 use crate::requirements::{Asker, LibraryRequirement, Need};

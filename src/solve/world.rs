@@ -1,9 +1,10 @@
 //! The input of every stage: the machine, the requirements, the caller's wishes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::rc::Rc;
 
-use super::outcome::Policy;
+use super::policy::Policy;
 use crate::catalog::Family;
 use crate::formats::fatbin::Architecture;
 use crate::inventory::{Installation, Inventory, Origin};
@@ -172,4 +173,8 @@ impl<'a> World<'a> {
 
 pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> bool {
     code.iter().any(|architecture| architecture.serves(gpu))
+}
+
+pub(super) fn is_in(installation: &Installation, directory: &Path) -> bool {
+    installation.directories().any(|own| own == directory)
 }
