@@ -23,6 +23,7 @@ mod proofs;
 mod publish;
 mod request;
 mod scan;
+mod stages;
 mod start_facts;
 mod watching;
 

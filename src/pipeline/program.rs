@@ -146,7 +146,7 @@ fn add_requirements(settings: &Settings, program: &mut Program) -> Result<(), Er
         return match option {
             Some(option) => Err(Error::NotPinned {
                 option,
-                why: NotPinnable::boxed(note, program),
+                why: NotPinnable::boxed(note, program.runs()),
             }),
             None => Ok(()),
         };

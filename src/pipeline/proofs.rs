@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::progress::PATIENCE;
-use super::publish::{Change, change_by};
+use super::publish::{Change, change_by, publish};
 use super::start_facts::StartFacts;
 use crate::cli::VerifyWhen;
 use crate::environment::Environment;
@@ -79,7 +79,7 @@ pub(super) fn settle(
     let mut given_up = Vec::new();
     let mut first_failure = None;
     loop {
-        let change = facts.publish(decision)?;
+        let change = publish(facts, decision)?;
         let (verdict, is_known) = prove(facts, decision, &change, options)?;
         let mut proven = Proven {
             change,

@@ -6,17 +6,14 @@ use std::process::ExitStatus;
 
 use clap::ValueEnum;
 
+use super::program;
 use super::progress::{self, ProgressLine};
 use super::proofs::ProofOptions;
-use super::start_facts::StartFacts;
-use super::{builds, program, scan};
 use crate::cli::{Common, Wishes};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, Scope};
 use crate::launch;
-use crate::pin::Decision;
 use crate::program::Command;
 use crate::report::LOOKING;
 use crate::settings::resolve::{Purpose, SettingSources, Settings};
@@ -84,43 +81,6 @@ impl<'r> Request<'r> {
             None => None,
         };
         Settings::resolve(self.host, sources, names.as_ref())
-    }
-
-    /// Finds out what will run, what it needs, and what is installed if it needs any of it.
-    pub fn facts<'s>(&self, settings: &'s mut Settings) -> Result<StartFacts<'s>, Error> {
-        let progress = self.progress();
-        // The toolkit of a program that compiles may contain the program, such as nvcc.
-        let build = if self.is_build || settings.layers.start_demands_toolkit() {
-            Some(builds::with_toolkit(settings, self)?)
-        } else {
-            None
-        };
-        let settings: &Settings = settings;
-        let (program, searcher) = program::of_request(settings, self.command)?;
-        let scope = scan::scope(settings, self.common, &program)?;
-        let inventory = scan::for_program(settings, &program, &scope);
-        let mut facts = StartFacts::new(settings, program, searcher, inventory, scope.views);
-        facts.build = build;
-        // Compilers for frameworks that would find none while they run.
-        facts.compilers = builds::compilers(&facts, self.common)?;
-        facts.progress = Some(progress);
-        Ok(facts)
-    }
-
-    /// The facts, and what is decided by them: all that most answers need.
-    pub fn decision<'s>(
-        &self,
-        settings: &'s mut Settings,
-    ) -> Result<(StartFacts<'s>, Decision), Error> {
-        let mut facts = self.facts(settings)?;
-        let outcome = facts.solve();
-        let decision = facts.decide(outcome)?;
-        Ok((facts, decision))
-    }
-
-    /// Scans the machine without a program.
-    pub fn inventory(&self, settings: &Settings, scope: &Scope) -> Inventory {
-        scan::scan(&settings.host, scope)
     }
 
     /// Shows a line until it is dropped. The shell hook asks about a project each time a person goes there, and shows nothing.

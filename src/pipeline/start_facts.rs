@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::progress::ProgressLine;
-use super::proofs::{self, ProofOptions, Proven};
-use super::publish::{self, Change};
 use super::scan;
 use crate::builds::{Build, Compilers};
 use crate::causes;
 use crate::cli::Common;
 use crate::doctor::Examination;
-use crate::error::Error;
 use crate::fetch;
 use crate::host::{FileId, Host};
 use crate::inventory::{Inventory, Origin};
@@ -78,29 +75,6 @@ impl<'h> StartFacts<'h> {
             views,
             progress: None,
         }
-    }
-
-    /// Finds the best set that fits, or the smallest conflict.
-    pub fn solve(&self) -> Outcome {
-        solve::solve(&self.inventory, &self.program, &self.policy(&[]))
-    }
-
-    /// Chooses the least intrusive mode in which the loader uses the set.
-    pub fn decide(&mut self, outcome: Outcome) -> Result<Decision, Error> {
-        let decision = pin::decide(self.question(self.policy(&[])), outcome)?;
-        self.progress = None;
-        Ok(decision)
-    }
-
-    /// Publishes the plan of a decision.
-    pub fn publish(&self, decision: &mut Decision) -> Result<Change, Error> {
-        publish::publish(self, decision)
-    }
-
-    /// Publishes the plan of a decision and proves it. A set that fails through a library is followed by the next best one
-    /// without that library, which `decision` is then.
-    pub fn prove(&self, decision: &mut Decision, options: &ProofOptions) -> Result<Proven, Error> {
-        proofs::settle(self, decision, options)
     }
 
     /// True if this process becomes the program itself, which stays what it is: no shell, script or launcher that starts it, and

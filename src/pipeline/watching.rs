@@ -74,7 +74,10 @@ pub fn expected(facts: &StartFacts<'_>, decision: &Decision, as_is: bool) -> Pre
 /// Fails where the dynamic loader does not ask an audit module.
 pub fn can_be_watched(facts: &StartFacts<'_>) -> Result<(), Error> {
     match facts.program.cannot_be_pinned() {
-        Some(note) => Err(Error::NotTraced(NotPinnable::boxed(note, &facts.program))),
+        Some(note) => Err(Error::NotTraced(NotPinnable::boxed(
+            note,
+            facts.program.runs(),
+        ))),
         None if !pin::suits_auditors(&facts.searcher) => {
             Err(Error::NotTraced(Box::new(OldLoader {
                 glibc: pin::release(&facts.searcher),

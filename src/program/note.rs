@@ -1,10 +1,9 @@
 //! Remarks about how a program was read. Values; `report/` has their sentences.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::model::Program;
 use crate::error::TypedReason;
 use crate::text;
 
@@ -193,10 +192,10 @@ pub struct NotPinnable {
 }
 
 impl NotPinnable {
-    pub fn boxed(note: &Note, program: &Program) -> Box<dyn TypedReason> {
+    pub fn boxed(note: &Note, program: &Path) -> Box<dyn TypedReason> {
         Box::new(NotPinnable {
             note: note.clone(),
-            program: program.runs().to_owned(),
+            program: program.to_owned(),
         })
     }
 }

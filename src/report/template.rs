@@ -31,7 +31,7 @@ pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<Version>)>
                 )
             }
             ("requires", _) => format!("\n# {help}\n[requires]\n{example}"),
-            _ => format!("\n# [{table}]  # {help}\n{example}"),
+            _ => format!("\n# {:<34}# {help}\n{example}", format!("[{table}]")),
         });
     }
     text.push_str(&format!("\n{}", commented(OF_PROGRAM)));

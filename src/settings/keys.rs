@@ -103,7 +103,7 @@ pub const KEYS: [KeyRow; 18] = [
         option: "--locked",
         variable: variables::LOCKED,
         trust: Trust::Never,
-        example: "locked = true                     # as --locked, see below",
+        example: "locked = true                     # as --locked: docs/config.md",
     },
     KeyRow {
         key: SettingKey::Follow,
@@ -140,7 +140,7 @@ cudnn = ">=9.1,<10"               # any family that `list` shows"#,
         variable: variables::PIN,
         trust: Trust::Never,
         example: r#"nccl = "2.21.5"
-cutensor = "vendor/cutensor/lib"   # a directory needs `cudarun allow`"#,
+cutensor = "vendor/cutensor/lib"  # a directory needs `cudarun allow`"#,
     },
     KeyRow {
         key: SettingKey::Prefer,
@@ -162,7 +162,7 @@ cutensor = "vendor/cutensor/lib"   # a directory needs `cudarun allow`"#,
         option: "",
         variable: "",
         trust: Trust::Never,
-        example: r#"origin = ["wheel", "toolkit"]     # as `list` shows them"#,
+        example: r#"origin = ["wheel", "toolkit"]     # as `list` shows them: docs/sources.md"#,
     },
     KeyRow {
         key: SettingKey::SearchAlso,
