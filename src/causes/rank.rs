@@ -12,7 +12,7 @@ use crate::diagnose::{Captures, Chain, Message};
 use crate::doctor::FindingEvidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
-use crate::inventory::{Inventory, Origin, PartKind};
+use crate::inventory::{Installation, Inventory, Origin, PartKind};
 use crate::predict::{self, Prediction};
 use crate::requirements::{Asker, LibraryRequirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
@@ -160,8 +160,7 @@ pub fn contradicts(inventory: &Inventory, chain: &Chain) -> bool {
     match message.row.states {
         Some(States::Driver) => {
             let mut installations = inventory.installations.iter();
-            inventory.driver.is_none()
-                && !installations.any(|installation| installation.is_driver())
+            inventory.driver.is_none() && !installations.any(Installation::is_driver)
         }
         Some(States::Gpu) => inventory.is_without_gpu(),
         None => false,
