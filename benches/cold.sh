@@ -6,6 +6,8 @@
 # kind, those that ask again about a path that was asked about before, and the median of ROUNDS (9) first starts beside the
 # bare ones; the commands take turns. Fails if a start in the made environment makes more than 3,900 calls: a walk takes four for
 # each directory. Needs cc, python3 and strace.
+#
+# 5,319 system calls before objects, listings and real directories were kept (3,719 since).
 set -eu
 cudarun=$(realpath "${1:-$(dirname "$(realpath "$0")")/../target/release/cudarun}")
 python=${2:-}

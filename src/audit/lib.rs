@@ -1,6 +1,9 @@
 //! The module that the loader asks where a library is (rtld-audit, `LD_AUDIT`): it answers for the names in a table,
 //! and can log the files that are mapped. It must not depend on any library: it is mapped into every process of the program,
 //! beside any libc.
+//!
+//! The loader asks the auditors of `LD_AUDIT` in order, so the last one decides. glibc does not ask an audit module
+//! about a path that `dlmopen` opens, and preloaded libraries stay outside of its namespace.
 #![no_std]
 #![no_builtins]
 

@@ -1,5 +1,12 @@
 //! `--build`: the toolkit that fits a build, a directory of links in which it compiles and links, and the variables by which
 //! build tools find it. Toolkits are facts of the inventory; nothing is started to decide.
+//!
+//! Release of nvcc, cicc, cudafe++, ptxas, fatbinary and nvlink: the text `Cuda compilation tools, release …` in each.
+//! CUDA version of the headers: `CUDART_VERSION` in `cuda_runtime_api.h`. Release of nvcc's own headers: the wheel
+//! `nvidia-cuda-crt`; other packages do not tell. Newest GCC: `crt/host_config.h`. GPUs: the release, in
+//! `profiles/architectures.toml`. nvcc's settings in a view name the real directories, so that nvcc and the linker put
+//! no path of the view into libraries and programs. pip by itself takes the newest NVVM for any nvcc, and then nothing
+//! compiles; `cudarun fetch toolkit=` gets all of one release. The second run of one command line reuses the decision.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

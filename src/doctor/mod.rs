@@ -1,5 +1,9 @@
 //! Faults of a machine for programs that use its GPUs: findings, each with its evidence. Only reads files; loads and
 //! starts nothing. `profiles/faults.toml` and `report/doctor.rs` have the words.
+//!
+//! The line that put an element into LD_LIBRARY_PATH is found by its text; no shell code is evaluated. The most common
+//! frameworks come first on doctor's page. What `doctor` finds about the driver and the GPUs is evidence for `diagnose`
+//! too, with the same words.
 
 mod cache;
 mod driver;

@@ -1,5 +1,11 @@
 //! Gets wheels that are missing into a store of cudarun's own: the person's client downloads them, and each file is checked
 //! before it counts. Nothing that is installed changes. cudarun itself opens no socket.
+//!
+//! The store has one directory for each wheel or toolkit, named by the SHA-256 of the wheel's file: the libraries, the
+//! `dist-info` with the licence, and `meta.toml`, whose time notes the last use. An entry appears by one rename, and no
+//! file of it is changed. One process writes at a time; others wait, and find the wheels there. The client runs in `/`.
+//! cudarun computes the hash again where it unpacks the wheel itself: after `pip`, and with `--from`, of a private
+//! copy, since others may write to that directory.
 
 use std::collections::BTreeSet;
 use std::fs;

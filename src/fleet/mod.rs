@@ -1,5 +1,8 @@
 //! Descriptions of many machines: what is in one, which are equal, and how batch systems write the names of many hosts.
 //! Decides nothing about programs.
+//!
+//! A description is replaced by one rename, so nodes may write while `fleet` reads. If the largest row has fewer nodes
+//! than there are other rows, no differences are shown, and the page names a command that compares two.
 
 mod description;
 mod differences;

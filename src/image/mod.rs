@@ -1,6 +1,11 @@
 //! Container images as machines, without unpacking them: `--root oci:DIR[:TAG]` and `--root ARCHIVE[:TAG]`. Files are read
 //! where they are; a compressed layer is unpacked once into the cache. Archives are hostile: nothing is written by a name
 //! from them, and what they can make us read or write has limits.
+//!
+//! A link in a layout starts at the layout's directory, and never leads out of it. To read an uncompressed layer in
+//! place, cudarun does not compute its digest. Devices and sockets are known by name only. The image cannot ask for
+//! another file of the machine. Large files that are not ELF are not unpacked. zstandard (pure Rust) takes about four
+//! times as long as the `zstd` tool.
 
 mod frames;
 mod index;

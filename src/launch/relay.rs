@@ -1,4 +1,8 @@
 //! Copies a program's standard error to this process's own, every byte unchanged and in order.
+//!
+//! cudarun keeps the first 256 KiB and the last 1 to 2 MiB of standard error. Processes that the program leaves behind
+//! keep their standard error: a small process hands it on until they end. If a program works and reports that it found
+//! no GPU, on a machine without one, cudarun prints one line.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,6 +1,13 @@
 //! This process in the place of a program that something else started: the audit module has replaced it by cudarun before
 //! its first instruction. From here on, everything is as if somebody had typed `cudarun` before the program, in the
 //! environment without what a cudarun above it has added. Whatever goes wrong ends in the program as it was started.
+//!
+//! The module puts cudarun in the place of the program, in the same process. cudarun takes back what a cudarun above it
+//! has added to the environment, decides, and becomes the program. Processes for which nothing is decided, and that
+//! have inherited cudarun's part of LD_LIBRARY_PATH or LD_PRELOAD, are started once more without it; the person's own
+//! part stays. Without the two rules (same arguments and environment; 16 decisions), a program that executes itself
+//! until LD_LIBRARY_PATH is as it wants would never end. `chroot`, `bwrap`, `proot` and `ch-run` are started without
+//! the variables, so that the loader prints no message there.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

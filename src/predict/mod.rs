@@ -3,6 +3,12 @@
 //!
 //! The program decides which part of cuDNN it uses first, and that can decide what the other parts get. A prediction
 //! therefore holds the files of every order.
+//!
+//! If a program's constants name a library, the model follows that library too, with its own search paths and
+//! constants, but not libraries of the system. Constants do not show the order in which a program opens libraries, so
+//! the model tries each of them first. Names count by name, by absolute or relative path, or below `$ORIGIN`. Packages
+//! in a directory that PyInstaller made count as the program's own. `onnxruntime.preload_dlls(…)`: arguments are not
+//! read.
 
 pub mod observe;
 pub mod project;

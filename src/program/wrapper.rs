@@ -3,6 +3,9 @@
 //!
 //! Wrappers are followed as far as their row in `profiles/wrappers.toml` knows their options. The exec stays what was
 //! typed. If the way ends at an unknown option and something could be picked, a note says so.
+//!
+//! cudarun reads the environment of a tool before the tool changes it (`uv run` syncs it); a followed program is
+//! decided afterwards. `which`, `ldd`, `sudoedit` and `--help` start no GPU program.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal};

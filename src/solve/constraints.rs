@@ -1,5 +1,11 @@
 //! The hard rules: each is a function that returns the reason against an installation. Rules for one installation come
 //! first, then rules for two picks.
+//!
+//! That two files export the symbols that they import from each other makes a table of nvJitLink and cuSPARSE versions
+//! unnecessary. Each file that a family requires must have code, not only some of them: cuDNN 9.11 and later have
+//! leftovers for Pascal in one library and none in the others. Programs that run on older GPUs too link libraries made
+//! for some GPUs only (cuSPARSELt from Ampere on, NVSHMEM, NCCL), so missing code there is a caution. Machine code does
+//! not work across systems on a chip and others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

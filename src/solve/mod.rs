@@ -15,6 +15,10 @@
 //! `slots` groups requirements and judges each installation alone (`constraints`), `search` fills the slots one after the other
 //! (`preference`, `dependencies`), `plan` adds what the environment needs. Where that fails, `explain` finds the
 //! `contradiction`, and `hints` what helps.
+//!
+//! If a program tries several names of one family, at least one of them must meet `--pin`, `--require` and
+//! `[requires]`. If no library of the program names a CUDA, hints and `fetch` offer those for the CUDA of the NVIDIA
+//! wheels in its environment. Links on an element of LD_LIBRARY_PATH count for "another user could have put it there".
 
 use crate::inventory::Inventory;
 use crate::program::Program;

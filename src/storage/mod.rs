@@ -1,4 +1,7 @@
 //! The directories of our own on disk: safe places in them, and files that are written whole or not at all.
+//!
+//! A view or a decision is written beside its place and renamed, so that no node of a shared home sees half of one. A
+//! lock on a file (`flock`) decides which process proves; if a file system has none, each process proves for itself.
 
 mod files;
 mod places;

@@ -6,6 +6,12 @@
 //! The levels `handle` and `conv` have two children: one loads the libraries that the other does not use while it
 //! starts the driver. A level does not include all levels before it: only `load` and `deep` load every file, which
 //! takes a second.
+//!
+//! Where the program's own search paths lead to the plan, the child gets a view of it, because it does not have these
+//! paths. The status of a call alone is ambiguous, so the driver comes first, then printed messages, known facts about
+//! the files, memory, and last the code (`profiles/statuses.toml`). A proof of `handle` or `conv` does not count for
+//! `load`, since it does not load every file. If the process that proves is killed, the kernel passes the turn on.
+//! Failures are kept for a minute, so that 64 ranks need not each find them.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;

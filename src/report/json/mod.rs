@@ -1,4 +1,6 @@
 //! JSON for programs: one object, `"schema": 2`, guest paths. Documented in `docs/json.md`.
+//!
+//! A key that is removed, or gets another meaning, changes the number of the schema; a new key does not.
 
 use std::path::Path;
 
