@@ -273,7 +273,7 @@ impl PinQuestion<'_, '_> {
         }
         let mut pinned = Pinned::new(Mode::Audit, view::spec(plan));
         self.stop_leaks(plan, shims, &mut pinned, |pinned, leaks| {
-            Ok(pinned.stop_more(leaks))
+            Ok(pinned.block_more(leaks))
         })?;
         let view = Some(view::place(self.host, &pinned.spec)?);
         let published = PublishedPaths { view, module: None };
@@ -422,7 +422,7 @@ impl Pinned {
 
     /// Adds tombstones for names that the picked files do not have. True if there was one more. A tombstone for a name that
     /// the program is linked against would be fatal, so those names get none.
-    fn stop_more(&mut self, leaks: &[Predicted]) -> bool {
+    fn block_more(&mut self, leaks: &[Predicted]) -> bool {
         let before = self.spec.tombstones.len();
         for leak in leaks
             .iter()

@@ -39,9 +39,9 @@ impl PinQuestion<'_, '_> {
             return Err(Why::Leaks { files });
         }
         self.sees_all(&pinned.after)?;
-        // The place of the view decides nothing here: every name in it is answered.
-        let answered = Pinned::new(Mode::Audit, view::spec(plan));
-        let all = self.predict_at(plan, &answered, Some(PathBuf::from("/view")));
+        // The place of the view decides nothing here: every name in it is found.
+        let all_found = Pinned::new(Mode::Audit, view::spec(plan));
+        let all = self.predict_at(plan, &all_found, Some(PathBuf::from("/view")));
         let names = not_found(plan, &pinned.after, &all);
         if names.is_empty() {
             Ok(pinned)

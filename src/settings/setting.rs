@@ -70,7 +70,8 @@ pub struct Setting {
     pub of: String,
     pub value: Value,
     pub from: SettingPlace,
-    /// The setting is about this start or this program, not about all programs that run here.
+    /// True for an option, and for a table of this program in a file: the setting is about this start, and not about all
+    /// programs that run here, as that of a variable.
     pub is_of_start: bool,
 }
 

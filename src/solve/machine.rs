@@ -45,7 +45,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
         .machine_requirements()
         .filter(|requirement| {
             !requirement.is_advice
-                && counts(requirement, inventory)
+                && applies(requirement, inventory)
                 && holds(&requirement.demand, inventory) == Some(false)
         })
         .map(|requirement| Broken {
@@ -55,7 +55,8 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
         .collect()
 }
 
-fn counts(requirement: &MachineRequirement, inventory: &Inventory) -> bool {
+/// False for a requirement about GPUs where none can be reached.
+fn applies(requirement: &MachineRequirement, inventory: &Inventory) -> bool {
     !requirement.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
 }
 
@@ -84,7 +85,7 @@ pub fn judge<'c>(requirement: &'c MachineRequirement, inventory: &Inventory) -> 
         demands = decisive;
     }
     Judged {
-        counts: counts(requirement, inventory),
+        counts: applies(requirement, inventory),
         holds: holds(demand, inventory),
         demands,
         has: facts(inventory),
