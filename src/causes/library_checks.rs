@@ -236,7 +236,7 @@ impl CheckContext<'_, '_, '_> {
         let mut evidence = Vec::new();
         for element in &self.facts.examination.elements {
             if let Some(target) = &element.leads_to
-                && first.directories().any(|directory| directory == target)
+                && first.is_in(target)
             {
                 evidence.push(element.evidence());
                 break;

@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::image::ContainerNode;
 use crate::inventory::{Installation, Inventory, Origin};
 use crate::launch;
-use crate::pipeline::{Request, any_program, own_views};
+use crate::pipeline::{self, Request, any_program, own_views};
 use crate::program::{self, Command, Program};
 use crate::report::{self, Style};
 use crate::settings::lock::LockedFamily;
@@ -382,5 +382,5 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
     }
     scope.extensions = true;
     scope.toolkits = true;
-    Ok(request.inventory(&settings, &scope))
+    Ok(pipeline::scan(&settings.host, &scope))
 }

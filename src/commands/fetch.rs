@@ -88,7 +88,7 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     let settings = settings_of(&request)?;
     let progress = request.progress();
     let scope = pipeline::any_program(&settings, common)?;
-    let inventory = request.inventory(&settings, &scope);
+    let inventory = pipeline::scan(&settings.host, &scope);
     drop(progress);
     let at_hand = fetch::at_hand(there, &settings.layers.wheels_from(&options.from));
     let machine = inventory::machine(there).unwrap_or(elf::X86_64);

@@ -26,7 +26,7 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
         toolkits,
         ..pipeline::everywhere(&settings, common, options.python.as_deref())?
     };
-    let inventory = request.inventory(&settings, &scope);
+    let inventory = pipeline::scan(&settings.host, &scope);
     drop(progress);
     tell(&host, inventory, &families, common, options)
 }

@@ -38,7 +38,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
     if command.is_none() {
         let progress = request.progress();
         let scope = pipeline::any_program(&settings, common)?;
-        let inventory = request.inventory(&settings, &scope);
+        let inventory = pipeline::scan(&settings.host, &scope);
         drop(progress);
         let subject = pipeline::given_by_loader(&inventory);
         let proven = prove_unpinned(&settings, &inventory, &subject, &proof)?;

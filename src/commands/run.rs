@@ -34,14 +34,6 @@ pub fn run(
     first: FetchFirst,
     command: &Command,
 ) -> Result<Exit, Error> {
-    crash::will_start(command);
-    let demands = options_demand_a_set(common, start);
-    // A file that an option names may demand one.
-    if demands || common.config.is_some() {
-        crash::refuses(true);
-    }
-    host.trip("options");
-    only_here(common, "run")?;
     become_program(host, common, start, first, command, true)
 }
 
@@ -54,6 +46,14 @@ fn become_program(
     command: &Command,
     may_fetch: bool,
 ) -> Result<Exit, Error> {
+    crash::will_start(command);
+    let is_demanded = options_demand_a_set(common, start);
+    // A file that an option names may demand one.
+    if is_demanded || common.config.is_some() {
+        crash::refuses(true);
+    }
+    host.trip("options");
+    only_here(common, "run")?;
     let purpose = if launch::is_replaced() {
         Purpose::Follow
     } else {
@@ -82,7 +82,7 @@ fn become_program(
     }
 
     let mut settings = settings_of(&request)?;
-    crash::refuses(options_demand_a_set(common, start) || settings.layers.demand_a_set());
+    crash::refuses(is_demanded || settings.layers.demand_a_set());
     host.trip("settings");
     let mut facts = request.facts(&mut settings)?;
     let outcome = facts.solve();

@@ -333,6 +333,11 @@ impl Installation {
         self.files.iter().find(|member| member.stem == stem)
     }
 
+    /// True if it has files, or links to them, in this directory.
+    pub fn is_in(&self, directory: &Path) -> bool {
+        self.directories().any(|own| own == directory)
+    }
+
     pub fn is_driver(&self) -> bool {
         self.family == "driver"
     }

@@ -186,7 +186,7 @@ impl Inventory {
             .library_path
             .iter()
             .filter_map(|element| element.directory.as_deref());
-        elements.any(|element| installation.directories().any(|own| own == element))
+        elements.any(|element| installation.is_in(element))
     }
 
     /// The extension modules that do not fit their framework, of these imported packages.

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::builds;
 use crate::environment::depends_on_directory;
 use crate::host::Host;
-use crate::program::{Command, is_at_terminal, significant, without_numbers, wrapper_variables};
+use crate::program::{Command, deciding_words, is_at_terminal, without_numbers, wrapper_variables};
 use crate::settings::files;
 use crate::settings::keys::KEYS;
 use crate::variables::{self, DECISIVE, DECISIVE_PATHS, reaches_libraries};
@@ -64,10 +64,10 @@ pub fn start_key(
     is_build: bool,
 ) -> Option<StartKey> {
     let own = host.stat(Path::new("/proc/self/exe")).ok()?;
-    let significant = significant(host, program, command);
+    let deciding = deciding_words(host, program, command);
     // A build is for the framework in the project's `.venv`.
     let needs_directory =
-        is_build || significant.directory || program.is_relative() || has_relative_paths(host);
+        is_build || deciding.directory || program.is_relative() || has_relative_paths(host);
     let mut key = StartKey::new();
     let mut part = |value: Option<&[u8]>| key.push(value);
     for number in [
@@ -84,10 +84,10 @@ pub fn start_key(
     for (place, argument) in command
         .arguments
         .iter()
-        .take(significant.arguments)
+        .take(deciding.arguments)
         .enumerate()
     {
-        if significant.code == Some(place) {
+        if deciding.code == Some(place) {
             part(Some(&without_numbers(argument.as_bytes())));
         } else {
             part(Some(argument.as_bytes()));
@@ -117,10 +117,10 @@ pub fn start_key(
     );
     // A trace keeps the audit module loaded; the file that it writes to does not matter.
     part(host.env.non_empty(variables::TRACE).map(|_| &[][..]));
-    for name in wrapper_variables().filter(|_| significant.wrapper) {
+    for name in wrapper_variables().filter(|_| deciding.wrapper) {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
-    if significant.wrapper {
+    if deciding.wrapper {
         // A shell without arguments reads commands from its input; bash imports functions from the environment.
         part(Some(&[u8::from(is_at_terminal())]));
         for (name, value) in host

@@ -154,9 +154,10 @@ pub fn publish(host: &Host, directory: &Path) -> io::Result<PathBuf> {
             "its name cannot stand in LD_AUDIT",
         ));
     }
-    if storage::read(host, &directory, name).as_ref() != Some(&module) {
+    let is_there = || storage::read(host, &directory, name).as_ref() == Some(&module);
+    if !is_there() {
         storage::write(host, &directory, name, &module);
-        if storage::read(host, &directory, name).as_ref() != Some(&module) {
+        if !is_there() {
             return Err(io::Error::other("it could not be written"));
         }
     }

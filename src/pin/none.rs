@@ -20,8 +20,10 @@ impl PinQuestion<'_, '_> {
         if self.program.rewrites_library_path() {
             return Err(Why::RewritesLibraryPath);
         }
-        self.other_reachable(plan)
-            .map_or_else(|| self.is_enough(plan), Err)
+        if let Some(why) = self.other_reachable(plan) {
+            return Err(why);
+        }
+        self.is_enough(plan)
     }
 
     /// Pins the plan in this way where there is no place for a view. A look-up that the model does not know is a lesser risk

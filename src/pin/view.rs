@@ -88,11 +88,16 @@ impl ViewSpec {
             return kind == FileKind::Link
                 && host.read_link(path).is_ok_and(|link| link == *target);
         }
-        let is_own = match self.files.get(name) {
-            Some(text) => host.read_text(path).is_ok_and(|found| found == *text),
-            None => false,
+        if kind != FileKind::File {
+            return false;
+        }
+        if self.tombstones.contains(name) {
+            return true;
+        }
+        let Some(text) = self.files.get(name) else {
+            return false;
         };
-        kind == FileKind::File && (is_own || self.tombstones.contains(name))
+        host.read_text(path).is_ok_and(|found| found == *text)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -22,8 +22,9 @@ pub fn has_deciding_options(common: &Common, start: &StartOptions) -> bool {
         || start.verify.is_some()
 }
 
-/// True if a proved start is kept for the next time, which it is not if a GPU could not be tried. Options that decide something are no part of its key; another current
-/// directory may lead to another decision. `reports` is true when something is printed at every such start.
+/// True if a proved start is kept for the next time. It is not if a GPU could not be tried, if options decide something, since
+/// they are no part of its key, or if another current directory may lead to another decision. `reports` is true when something
+/// is printed at every such start.
 pub fn is_kept(
     facts: &StartFacts<'_>,
     proven: &Proven,

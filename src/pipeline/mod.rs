@@ -32,6 +32,6 @@ pub use keep::{has_deciding_options, is_kept, keep};
 pub use proofs::{ProofOptions, Proven, prove_once};
 pub use publish::{Change, change, following, started_later};
 pub use request::{Exit, Request};
-pub use scan::{any_program, everywhere, own_views};
+pub use scan::{any_program, everywhere, own_views, scan};
 pub use start_facts::{FailedStart, StartFacts};
 pub use watching::{WatchedRun, can_be_watched, expected};

@@ -98,7 +98,7 @@ fn read<'s>(settings: &'s Settings, command: &Command) -> Result<(Program, Searc
     }
 }
 
-/// True if whatever the program starts is decided for itsettings as well.
+/// True if whatever the program starts is decided for itself as well.
 pub(super) fn follows(settings: &Settings, program: &Program) -> bool {
     settings.purpose.starts() && would_follow(settings, program)
 }
@@ -109,14 +109,14 @@ pub(super) fn would_follow(settings: &Settings, program: &Program) -> bool {
         && pin::can_be_followed(&settings.host, program)
 }
 
-/// True if a program that needs nothing itsettings starts others, which are decided for themselves.
+/// True if a program that needs nothing itself starts others, which are decided for themselves.
 fn starts_others(settings: &Settings, program: &Program) -> bool {
     let mut notes = program.notes.iter();
     let starts = program.is_launcher || notes.any(Note::is_mended_by_following);
     starts && follows(settings, program)
 }
 
-/// Adds the requirements to those of the program itsettings. A program that cannot be pinned ignores those of files and
+/// Adds the requirements to those of the program itself. A program that cannot be pinned ignores those of files and
 /// variables; an option for it is an error.
 fn add_requirements(settings: &Settings, program: &mut Program) -> Result<(), Error> {
     let lost = program

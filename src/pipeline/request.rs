@@ -1,4 +1,4 @@
-//! A verb's request, the first stages of the flow for it, and how a verb ends.
+//! A verb's request, with its settings, and how a verb ends.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

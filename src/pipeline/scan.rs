@@ -68,7 +68,7 @@ pub(super) fn for_program(settings: &Settings, program: &Program, scope: &Scope)
 
 /// Scans with the facts of earlier scans, and keeps what is new. Under `--root` nothing is kept, since the directory for
 /// that is the guest's.
-pub(super) fn scan(host: &Host, scope: &Scope) -> Inventory {
+pub fn scan(host: &Host, scope: &Scope) -> Inventory {
     if host.is_rerooted() {
         return inventory::scan(host, scope, &mut ScanCache::default());
     }

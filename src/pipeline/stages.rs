@@ -6,7 +6,6 @@ use super::request::Request;
 use super::start_facts::StartFacts;
 use super::{builds, program, scan};
 use crate::error::Error;
-use crate::inventory::{Inventory, Scope};
 use crate::pin::{self, Decision};
 use crate::settings::resolve::Settings;
 use crate::solve::{self, Outcome};
@@ -42,11 +41,6 @@ impl Request<'_> {
         let outcome = facts.solve();
         let decision = facts.decide(outcome)?;
         Ok((facts, decision))
-    }
-
-    /// Scans the machine without a program.
-    pub fn inventory(&self, settings: &Settings, scope: &Scope) -> Inventory {
-        scan::scan(&settings.host, scope)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{python, wrapper};
 use crate::host::Host;
 
 /// The inputs that decide the program, besides those that count for every program.
-pub struct Significant {
+pub struct DecidingWords {
     /// The number of arguments that count.
     pub arguments: usize,
     /// The one of them that is code of Python, in which numbers do not count: see [`without_numbers`].
@@ -22,8 +22,8 @@ pub struct Significant {
 
 /// The inputs that decide which program a command will run; PATH leads the command to `program`. Uses names alone
 /// and reads no file: a cached start is found by the result.
-pub fn significant(host: &Host, program: &Path, command: &Command) -> Significant {
-    let every = Significant {
+pub fn deciding_words(host: &Host, program: &Path, command: &Command) -> DecidingWords {
+    let every = DecidingWords {
         arguments: command.arguments.len(),
         code: None,
         directory: true,
@@ -48,7 +48,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
             return every;
         }
         let is_code = matches!(line.run, PythonCode::Code(_));
-        return Significant {
+        return DecidingWords {
             arguments: line.consumed,
             code: line.consumed.checked_sub(1).filter(|_| is_code),
             directory: true,
@@ -57,7 +57,7 @@ pub fn significant(host: &Host, program: &Path, command: &Command) -> Significan
     }
     // A shim looks its program up from the current directory.
     let is_shim = program.parent().and_then(Path::file_name) == Some(OsStr::new("shims"));
-    Significant {
+    DecidingWords {
         arguments: 0,
         code: None,
         directory: is_shim,

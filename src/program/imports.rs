@@ -376,19 +376,20 @@ impl<'a> ImportReader<'a> {
             .iter()
             .any(|(_, text)| text.split('=').next() == Some(LIBRARY_PATH));
         for (line, text) in &read.strings {
-            let place = SourceLine {
+            // Most strings name nothing.
+            let place = || SourceLine {
                 file: file.to_owned(),
                 line: *line,
             };
             let text = text.as_bytes();
             for name in names::libraries(text) {
-                self.found.libraries.push((name, place.clone()));
+                self.found.libraries.push((name, place()));
             }
             for path in names::library_paths(text) {
-                self.found.library_paths.push((path, place.clone()));
+                self.found.library_paths.push((path, place()));
             }
             if let Some(name) = other_library(text) {
-                self.found.opened.push((name.to_owned(), place));
+                self.found.opened.push((name.to_owned(), place()));
             }
         }
         let reach = self.reach;

@@ -27,7 +27,7 @@ mod shim;
 mod wrapper;
 
 pub use built_framework::{BuiltFramework, built_framework, is_required_for_build};
-pub use deciding_words::{Significant, significant, without_numbers};
+pub use deciding_words::{DecidingWords, deciding_words, without_numbers};
 use executable::ExecutableImage;
 pub use framework::gpu_code;
 use model::Running;

@@ -12,9 +12,8 @@ use crate::environment::Environment;
 use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::ChangedBy;
-use crate::requirements::MachineRequirement;
 use crate::requirements::{
-    EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Requirement,
+    EarlierDirectory, ImportCertainty, LibraryRequirement, Load, MachineRequirement, Requirement,
 };
 use crate::text;
 use crate::version::CudaVersion;

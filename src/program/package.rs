@@ -26,9 +26,9 @@ use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::parallel;
 use crate::requirements::{
-    Asker, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, Need,
+    Asker, Demand, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, MachineRequirement,
+    Need,
 };
-use crate::requirements::{Demand, MachineRequirement};
 
 /// Adds the requirements of a Python program to `program`. Fails where a package in `uses` is not installed.
 pub(super) fn read(

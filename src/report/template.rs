@@ -22,16 +22,17 @@ const HEAD: &str = "# Requirements of the programs in this directory on NVIDIA's
 pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<Version>)>) -> String {
     let mut text = format!("{HEAD}\n{}", commented(&keys::example("")));
     for (table, help) in keys::TABLES {
-        let example = commented(&keys::example(table));
-        text.push_str(&match (table, found) {
-            ("requires", Some((program, inventory, Outcome::Plan(plan), floor))) => {
-                format!(
-                    "\n# {help}\n[requires]\n{}",
-                    requires(program, inventory, plan, floor)
-                )
+        text.push('\n');
+        if table != "requires" {
+            text.push_str(&commented(&section(table, help)));
+            continue;
+        }
+        text.push_str(&format!("# {help}\n[requires]\n"));
+        text.push_str(&match found {
+            Some((program, inventory, Outcome::Plan(plan), floor)) => {
+                requires(program, inventory, plan, floor)
             }
-            ("requires", _) => format!("\n# {help}\n[requires]\n{example}"),
-            _ => format!("\n# {:<34}# {help}\n{example}", format!("[{table}]")),
+            _ => commented(&keys::example(table)),
         });
     }
     text.push_str(&format!("\n{}", commented(OF_PROGRAM)));
@@ -42,14 +43,15 @@ pub fn template(found: Option<(&Program, &Inventory, &Outcome, Option<Version>)>
 pub fn example_of_settings() -> String {
     let mut text = format!("{VERSION}\n{}", keys::example(""));
     for (table, help) in keys::TABLES {
-        text.push_str(&format!(
-            "\n{:<34}# {help}\n{}",
-            format!("[{table}]"),
-            keys::example(table)
-        ));
+        text.push_str(&format!("\n{}", section(table, help)));
     }
     text.push_str(&format!("\n{OF_PROGRAM}"));
     text
+}
+
+fn section(table: &str, help: &str) -> String {
+    let head = format!("[{table}]");
+    format!("{head:<34}# {help}\n{}", keys::example(table))
 }
 
 fn commented(lines: &str) -> String {

@@ -31,14 +31,14 @@ pub enum Demand {
     Cuda(Range),
     #[error("compute capability {0}")]
     Gpu(Range),
-    #[error("{} GPU of the brand {}", if *.is_not { "no" } else { "a" }, show(.name))]
     /// The brand of every visible GPU, as NVIDIA's container toolkit spells it: `tesla`, `geforce`.
+    #[error("{} GPU of the brand {}", if *.is_not { "no" } else { "a" }, show(.name))]
     Brand { name: String, is_not: bool },
-    #[error("a GPU for {}", code(.0))]
     /// The GPUs that the asker's own files have code for: some visible GPU must be one of them.
+    #[error("a GPU for {}", code(.0))]
     Code(BTreeSet<Architecture>),
-    #[error("{}", any(.0))]
     /// All demands of at least one of these lists.
+    #[error("{}", any(.0))]
     Any(Vec<Vec<Demand>>),
 }
 

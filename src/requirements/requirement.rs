@@ -187,35 +187,35 @@ impl LibraryRequirement {
 #[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Want {
-    #[error("{}", show(.0))]
     /// A file of this name.
+    #[error("{}", show(.0))]
     Name(String),
-    #[error("{} or newer", .0.truncated(2))]
     /// This major, with this minor or a newer one: the program was compiled against it.
+    #[error("{} or newer", .0.truncated(2))]
     AtLeast(Version),
-    #[error("exactly {0}")]
     /// Exactly this version: the program brings a part of it.
+    #[error("exactly {0}")]
     Exactly(Version),
-    #[error("sublibraries of any {}.x", .0.major())]
     /// A version that works under this shim, which the program brings.
+    #[error("sublibraries of any {}.x", .0.major())]
     Rest(Version),
-    #[error("tested with {0}")]
     /// The version that upstream tested with; a preference.
+    #[error("tested with {0}")]
     Recorded(Version),
-    #[error("the symbols that it imports")]
     /// All of these, exported by the file that they name.
+    #[error("the symbols that it imports")]
     Symbols(Vec<RequiredSymbol>),
-    #[error("{0}")]
     /// The installation that the user named.
-    Pinned(PinnedTo),
     #[error("{0}")]
+    Pinned(PinnedTo),
     /// A version in the range that the user gave.
+    #[error("{0}")]
     Within(Range),
-    #[error("{0} preferred")]
     /// A version in this range, where there is a choice.
+    #[error("{0} preferred")]
     Preferred(Range),
-    #[error("the exact files of the lock")]
     /// The build-ids in a lock, by SONAME.
+    #[error("the exact files of the lock")]
     BuildIds(BTreeMap<String, String>),
 }
 
@@ -277,8 +277,8 @@ impl Want {
 pub enum PinnedTo {
     #[error("{0}")]
     Version(Version),
-    #[error("the one in {}", show(.0))]
     /// Any version in this directory.
+    #[error("the one in {}", show(.0))]
     #[serde(serialize_with = "text::path")]
     Directory(PathBuf),
 }

@@ -102,7 +102,7 @@ fn compiled_first(
     if !installation.serves.values().any(|code| *code == Code::Sass) {
         return Vec::new();
     }
-    let driver = picks.iter().find(|pick| pick.family == "driver");
+    let driver = picks.iter().find(|pick| pick.is_driver());
     let driver = driver.and_then(|driver| gpus::cuda_of_driver(driver, world.inventory));
     // A library of unknown minor version may be newer than what the driver compiles.
     let older_driver = driver.filter(|driver| match installation.built_for {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::Reason;
 use super::gpus;
 use super::slot::Slot;
-use super::world::{World, is_in};
+use super::world::World;
 use crate::catalog::{Family, knowledge};
 use crate::formats::symbols::RequiredSymbol;
 use crate::host::FileId;
@@ -183,7 +183,7 @@ fn finds_own_files(installation: &Installation, member: &Member) -> bool {
         .searched
         .iter()
         .take_while(|searched| searched.from_origin)
-        .any(|searched| is_in(installation, &searched.directory))
+        .any(|searched| installation.is_in(&searched.directory))
 }
 
 /// The names by which a member asks for others of its own installation: those that it is linked against; and
@@ -274,12 +274,12 @@ fn other_name(asked: &str, slot: &Slot<'_>, installation: &Installation) -> Reas
     }
 }
 
-/// It has what each requirement wants. Of several that it lacks, the first kind counts.
+/// It has what each requirement wants. If it lacks several, a pin is named first, then a range, a lock, a version.
 fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Option<Reason> {
     let mut first: Option<(u8, Reason)> = None;
     for requirement in &slot.requirements {
         let by = requirement.by.name.clone();
-        let (place, reason) = match &requirement.want {
+        let (rank, reason) = match &requirement.want {
             Want::Pinned(pin) => (0, not_pinned(pin, installation, by)),
             Want::Within(range) => (1, not_within(range, installation, by)),
             // Files of an offer can be compared once they are here.
@@ -300,9 +300,9 @@ fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
             Want::Name(_) | Want::Symbols(_) | Want::Recorded(_) | Want::Preferred(_) => continue,
         };
         if let Some(reason) = reason
-            && first.as_ref().is_none_or(|(earlier, _)| place < *earlier)
+            && first.as_ref().is_none_or(|(earlier, _)| rank < *earlier)
         {
-            first = Some((place, reason));
+            first = Some((rank, reason));
         }
     }
     first.map(|(_, reason)| reason)
@@ -313,7 +313,7 @@ fn not_pinned(pin: &PinnedTo, installation: &Installation, by: String) -> Option
         PinnedTo::Version(version) => installation
             .version
             .is_some_and(|has| has.agrees_with(version)),
-        PinnedTo::Directory(directory) => is_in(installation, directory),
+        PinnedTo::Directory(directory) => installation.is_in(directory),
     };
     let pin = pin.clone();
     (!is_pinned).then_some(Reason::NotThePinned { pin, by })
@@ -485,7 +485,7 @@ fn cuda_that_is_allowed(
     installation: &Installation,
     world: &World<'_>,
 ) -> Option<Reason> {
-    if slot.family.name == "driver" {
+    if slot.family.is_driver() {
         return None;
     }
     let has = installation.cuda?;
@@ -494,11 +494,11 @@ fn cuda_that_is_allowed(
         .version_is_cuda
         .then_some(installation.version)
         .flatten();
-    let machine = world
+    let mut machine = world
         .requirements
         .iter()
         .filter_map(|requirement| requirement.machine());
-    machine.into_iter().find_map(|requirement| {
+    machine.find_map(|requirement| {
         let range = requirement.cuda_of_picks()?;
         let is_allowed =
             is_cuda.map_or_else(|| range.allows_some(has), |version| range.allows(&version));

@@ -46,7 +46,7 @@ pub(super) fn with<'a>(
         let Some(slot) = slot else {
             continue;
         };
-        if slot.family.name == "driver" && !world.inventory.has_gpu() {
+        if slot.family.is_driver() && !world.inventory.has_gpu() {
             continue;
         }
         let mut wanted = slot.ignoring_rpath(world.policy);
@@ -239,7 +239,7 @@ pub(super) fn unloadable(
         .flat_map(|member| &member.needed);
     needed.into_iter().find_map(|name| {
         let (family, _) = catalog().family_of(name)?;
-        if depth == 0 || family.name == "driver" || family.name == installation.family {
+        if depth == 0 || family.is_driver() || family.name == installation.family {
             return None;
         }
         let mut nearest = Some(Reason::NeedsAbsent { name: name.clone() });

@@ -8,7 +8,7 @@ use super::machine::Broken;
 use super::outcome::{Conflict, Contradiction, ForcedCopy, Summary, Unmet};
 use super::search::{self, DeadEnd};
 use super::slots;
-use super::world::{World, is_in};
+use super::world::World;
 use crate::inventory::Inventory;
 use crate::requirements::{LibraryRequirement, Requirement};
 
@@ -85,7 +85,7 @@ fn forced_copies(requirements: &[LibraryRequirement], inventory: &Inventory) -> 
         let rules = requirement
             .search_first
             .iter()
-            .filter(|first| is_in(installation, &first.directory))
+            .filter(|first| installation.is_in(&first.directory))
             .map(|first| first.rule);
         let (summary, by) = (Summary::of(installation), requirement.by.name.clone());
         match copies.iter_mut().find(|copy| copy.installation == summary) {

@@ -1,6 +1,6 @@
-//! Judges the conditions about the machine itself: its driver, its GPUs. No choice of libraries changes the result.
+//! Judges the requirements of the machine itself: its driver, its GPUs. No choice of libraries changes the result.
 //!
-//! A condition holds, does not hold, or is unknown (`None`). An unknown condition refuses no program.
+//! A requirement holds, does not hold, or is unknown (`None`). An unknown one refuses no program.
 
 use serde::Serialize;
 
@@ -9,24 +9,24 @@ use crate::inventory::{Gpu, Inventory};
 use crate::requirements::{Demand, MachineRequirement};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
-/// A condition that does not hold.
+/// A requirement that does not hold. JSON calls it a condition.
 #[derive(Clone, Debug, Serialize)]
 pub struct Broken {
     pub condition: MachineRequirement,
     pub has: MachineFacts,
 }
 
-/// A condition, and the machine that it was tried on.
-pub struct Judged<'c> {
-    /// False without a GPU, for a condition that counts only with one.
+/// A requirement, and the machine that it was tried on.
+pub struct Judged<'r> {
+    /// False without a GPU, for a requirement that counts only with one.
     pub counts: bool,
     pub holds: Option<bool>,
     /// Of alternatives, the one that decides.
-    pub demands: &'c [Demand],
+    pub demands: &'r [Demand],
     pub has: MachineFacts,
 }
 
-/// The facts of the machine that conditions are about.
+/// The facts of the machine that requirements are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFacts {
     pub driver: Option<Version>,
@@ -36,7 +36,7 @@ pub struct MachineFacts {
     pub gpus: Vec<(String, Option<ComputeCapability>)>,
 }
 
-/// The conditions that certainly do not hold.
+/// The requirements that certainly do not hold.
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
     let has = facts(inventory);
@@ -72,8 +72,8 @@ fn facts(inventory: &Inventory) -> MachineFacts {
     }
 }
 
-/// Judges a condition, for a report. Of alternatives, returns the one that decides: the first that holds, or else the first.
-pub fn judge<'c>(requirement: &'c MachineRequirement, inventory: &Inventory) -> Judged<'c> {
+/// Judges a requirement, for a report. Of alternatives, returns the one that decides: the first that holds, or else the first.
+pub fn judge<'r>(requirement: &'r MachineRequirement, inventory: &Inventory) -> Judged<'r> {
     let demand = &requirement.demand;
     let mut demands = std::slice::from_ref(demand);
     if let Demand::Any(alternatives) = demand

@@ -16,7 +16,7 @@ use crate::inventory::Inventory;
 use crate::program::Program;
 use crate::range::Range;
 use crate::requirements::{LibraryRequirement, Need};
-use crate::version::CudaVersion;
+use crate::version::{CudaVersion, Version};
 
 /// The place of wheels that are not here.
 const STORE: &str = "/STORE";
@@ -99,8 +99,11 @@ fn lack_at_hand(
     };
     let mut lacking: BTreeSet<String> =
         unmet.iter().map(|missing| missing.family.clone()).collect();
-    for requirement in program.library_requirements() {
-        let family = &requirement.family;
+    let families: BTreeSet<&String> = program
+        .library_requirements()
+        .map(|requirement| &requirement.family)
+        .collect();
+    for family in families {
         let is_picked = match outcome {
             Outcome::Plan(plan) => plan
                 .picks
@@ -128,17 +131,17 @@ fn lack_at_hand(
         at_hand: at_hand.as_ref(),
     };
     let program = &with_all(&World::new(inventory, program, &policy), &lacking);
+    let place = |wheel: &Wheel, version: Version| {
+        platform.file(wheel, version)?;
+        Some(Path::new(STORE).join(&wheel.directory))
+    };
     let mut ignored = vec![policy.ignore_rpath_of.clone()];
     ignored.extend(policy.can_force.then(all_families));
     for families in ignored {
         policy.ignore_rpath_of = families;
         let world = World::new(inventory, program, &policy);
         if machine::broken(&world).is_empty()
-            && let Some(offered) =
-                fitting(unmet, lacking.clone(), &world, &|wheel: &Wheel, version| {
-                    platform.file(wheel, version)?;
-                    Some(Path::new(STORE).join(&wheel.directory))
-                })
+            && let Some(offered) = fitting(unmet, lacking.clone(), &world, &place)
             && !offered.is_empty()
         {
             return Lack::Wheels(

@@ -93,7 +93,7 @@ fn decide(world: &World<'_>) -> Outcome {
     // The driver always has a slot where there is a GPU.
     if to_fill
         .iter()
-        .all(|slot| slot.family.name == "driver" && slot.requirements.is_empty())
+        .all(|slot| slot.family.is_driver() && slot.requirements.is_empty())
     {
         let unpinned = unpinned
             .iter()

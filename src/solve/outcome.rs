@@ -9,7 +9,6 @@ use serde::Serialize;
 use super::hint::Hint;
 use super::machine::Broken;
 use super::reason::{Criterion, Reason};
-use super::world::is_in;
 use crate::catalog::{WheelFile, title};
 use crate::formats::names;
 use crate::inventory::{Installation, Member, Origin};
@@ -382,7 +381,7 @@ impl Outcome {
         };
         plan.picks
             .iter()
-            .any(|pick| is_in(&pick.installation, directory))
+            .any(|pick| pick.installation.is_in(directory))
     }
 
     pub fn unpinned(&self) -> &[Unpinned] {

@@ -14,7 +14,7 @@ use super::outcome::{Absent, KeptPreload, PathElement, Pick, Plan, Rejection, Re
 use super::policy::Policy;
 use super::search::{Filled, Solution};
 use super::slot::Slot;
-use super::world::{World, is_in};
+use super::world::World;
 use crate::catalog::catalog;
 use crate::inventory::{Installation, Inventory, LibraryPathElement, Origin, Preload};
 use crate::program::Program;
@@ -153,7 +153,7 @@ fn removal(
     let here: Vec<&Installation> = inventory
         .installations
         .iter()
-        .filter(|installation| is_in(installation, directory))
+        .filter(|installation| installation.is_in(directory))
         .collect();
     if !here.is_empty()
         && here
@@ -202,7 +202,7 @@ fn driver_names(solution: &Solution<'_>, program: &Program) -> BTreeSet<String> 
     let mut names = BTreeSet::from(["libcuda.so.1".to_owned()]);
     for name in asked {
         let family = catalog().family_of(name);
-        if family.is_some_and(|(family, _)| family.name == "driver") && solution.offers(name) {
+        if family.is_some_and(|(family, _)| family.is_driver()) && solution.offers(name) {
             names.insert(name.to_owned());
         }
     }
@@ -299,12 +299,12 @@ fn tried_names(filled: &Filled<'_>, others: &[&Installation]) -> BTreeSet<String
         let Some(name) = requirement.named() else {
             continue;
         };
-        let is_longer = requirement.need == Need::Named && !name.ends_with(".so");
+        let is_tried_with_number = requirement.need == Need::Named && !name.ends_with(".so");
         let is_soname = others
             .iter()
             .flat_map(|other| &other.files)
             .any(|member| member.soname == name);
-        if is_longer
+        if is_tried_with_number
             && !is_soname
             && !filled.installation.offers(name)
             && others.iter().any(|other| other.offers(name))

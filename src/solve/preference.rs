@@ -149,7 +149,7 @@ fn is_kernels_own(installation: &Installation, inventory: &Inventory) -> bool {
 
 /// True for the driver's libraries that the loader finds without any change of the environment.
 fn is_given(slot: &Slot<'_>, installation: &Installation, inventory: &Inventory) -> bool {
-    slot.family.name == "driver"
+    slot.family.is_driver()
         && inventory
             .file_given("libcuda.so.1", [])
             .is_some_and(|file| installation.has_file(file))

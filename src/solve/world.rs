@@ -1,7 +1,6 @@
 //! The input of every stage: the machine, the requirements, the caller's wishes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::rc::Rc;
 
 use super::policy::Policy;
@@ -173,8 +172,4 @@ impl<'a> World<'a> {
 
 pub(super) fn serves(code: &BTreeSet<Architecture>, gpu: ComputeCapability) -> bool {
     code.iter().any(|architecture| architecture.serves(gpu))
-}
-
-pub(super) fn is_in(installation: &Installation, directory: &Path) -> bool {
-    installation.directories().any(|own| own == directory)
 }
