@@ -188,18 +188,19 @@ impl LogReader {
     fn close(&mut self, number: usize, speaker: &[u8], text: &[u8]) {
         for found in self.matches(text).iter() {
             let row = found.key.0;
-            if !self.messages.contains_key(&found.key) {
-                let count = self.row_counts.entry(row).or_default();
-                if *count == MAX_OF_ROW {
-                    self.full_rows.insert(row);
-                    continue;
-                }
-                *count += 1;
+            if let Some(message) = self.messages.get_mut(&found.key) {
+                message.count(number, speaker, text);
+                continue;
             }
-            let message = self.messages.entry(found.key.clone());
-            message
-                .or_insert_with(|| Message::new(found, number, text))
-                .count(number, speaker, text);
+            let count = self.row_counts.entry(row).or_default();
+            if *count == MAX_OF_ROW {
+                self.full_rows.insert(row);
+                continue;
+            }
+            *count += 1;
+            let mut message = Message::new(found, number, text);
+            message.count(number, speaker, text);
+            self.messages.insert(found.key.clone(), message);
         }
     }
 

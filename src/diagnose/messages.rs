@@ -83,7 +83,7 @@ impl Message {
         self.first = self.first.min(number);
         self.last = self.last.max(number);
         self.count += 1;
-        self.is_warning &= WARNING.is_match(text);
+        self.is_warning = self.is_warning && WARNING.is_match(text);
         let is_new = !speaker.is_empty() && !self.speakers.contains(speaker);
         if is_new && self.speakers.len() < MAX_SPEAKERS {
             self.speakers.insert(speaker.to_vec());
