@@ -1,7 +1,7 @@
 //! How long the solver takes over many installations, as `benches/solve.sh` prints it: measure solve COPIES ROUNDS
 //!
-//! Four numbers: the median of a solution and of an explained conflict in microseconds, and how many answers differed
-//! from the first, of each.
+//! Five numbers: the median of a solution and of an explained conflict in microseconds, how many answers differed from the
+//! first, of each, and the median of the yardstick: the text of the same installations, which no change of the solver reaches.
 
 use std::time::Instant;
 
@@ -15,7 +15,22 @@ pub fn run(arguments: &[String]) {
     let (installations, rounds) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(31));
     let (solved, different) = measure(installations, rounds, false);
     let (explained, otherwise) = measure(installations, rounds, true);
-    println!("{solved} {explained} {different} {otherwise}");
+    let yardstick = print_installations(installations, rounds);
+    println!("{solved} {explained} {different} {otherwise} {yardstick}");
+}
+
+/// The median in microseconds of writing the installations as text.
+fn print_installations(installations: usize, rounds: usize) -> u128 {
+    let (inventory, _) = solver_inputs::large(installations, false);
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let begin = Instant::now();
+        let text = format!("{:?}", inventory.installations);
+        took.push(begin.elapsed().as_micros());
+        assert!(text.len() > installations);
+    }
+    took.sort_unstable();
+    took[rounds / 2]
 }
 
 /// The median in microseconds, and how many answers were not the first.
