@@ -210,11 +210,14 @@ impl Host {
             options.read(true).custom_flags(flags.bits());
             opened = options.open(directory).ok();
         }
+        if opened.is_some() {
+            self.operations
+                .fetch_add(names.len() as u64, Ordering::Relaxed);
+        }
         let mut stats = Vec::with_capacity(names.len());
         for name in names {
             stats.push(match &opened {
                 Some(opened) => {
-                    self.count();
                     noted(directory, fstatat(opened, *name, AtFlags::empty())).map(Stat::from)
                 }
                 None => self.stat(&directory.join(name)),

@@ -19,6 +19,10 @@ fn families_name_their_own_files() {
             "{}",
             family.name
         );
+        for member in &family.members {
+            let literal = member.find('*').unwrap_or(member.len());
+            assert!(literal >= 4, "{member}: its beginning is looked up first");
+        }
         for (by, stems) in family.dlopens.values().flatten() {
             assert!(family.has_member(by), "{by}");
             for stem in stems {

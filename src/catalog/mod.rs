@@ -2,9 +2,9 @@
 //! Must not read the machine.
 //!
 //! `libraries.toml` families; `drivers.toml` oldest drivers, branches, the driver of each toolkit; `architectures.toml`
-//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU; `known-
-//! bad.toml`; `frameworks/`. Facts that the installed files state themselves come from the files: CUDA, versions,
-//! symbols, GPU code, and the kernels that a libcuda supports.
+//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU;
+//! `known-bad.toml`; `frameworks/`. Facts that the installed files state themselves come from the files: CUDA,
+//! versions, symbols, GPU code, and the kernels that a libcuda supports.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -179,6 +179,8 @@ fn compare(
 struct InstalledFramework<'m> {
     framework: &'m Framework,
     libraries: Vec<ExtensionLibrary>,
+    /// What these are linked against.
+    linked: BTreeSet<String>,
     /// The file names of all its files.
     names: BTreeSet<&'m str>,
     /// The extension modules by file name.
@@ -199,9 +201,14 @@ impl<'m> InstalledFramework<'m> {
                 by_name.insert(name, module.path.as_path());
             }
         }
+        let libraries: Vec<ExtensionLibrary> = libraries.into_iter().flatten().collect();
+        let linked = libraries
+            .iter()
+            .flat_map(|library| library.needed.iter().cloned());
         InstalledFramework {
             framework,
-            libraries: libraries.into_iter().flatten().collect(),
+            linked: linked.collect(),
+            libraries,
             names: paths
                 .iter()
                 .filter_map(|path| path.file_name()?.to_str())
@@ -213,18 +220,13 @@ impl<'m> InstalledFramework<'m> {
     /// The libraries of the framework that are missing, and those of NVIDIA's of which the framework is linked against
     /// another number.
     fn lacking_libraries(&self, uses: &Use) -> Vec<String> {
-        let linked: BTreeSet<&String> = self
-            .libraries
-            .iter()
-            .flat_map(|library| &library.needed)
-            .collect();
         let mut lacking = uses.needed.clone();
         lacking.retain(|name| {
             let is_present =
                 self.names.contains(name.as_str()) || self.modules.contains_key(name.as_str());
             let is_other_number = catalog().family_of(name).is_some()
-                && !linked.contains(name)
-                && linked.iter().any(|other| stem(other) == stem(name));
+                && !self.linked.contains(name)
+                && self.linked.iter().any(|other| stem(other) == stem(name));
             is_of(self.framework, name) && !is_present || is_other_number
         });
         lacking

@@ -29,7 +29,6 @@ pub fn check(data: &[u8], machine: u16) -> Result<(), Unloadable> {
     let Some(header) = data.get(..HEADER) else {
         return broken;
     };
-
     if header[..4] != *b"\x7fELF" {
         return broken;
     }
