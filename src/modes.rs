@@ -32,7 +32,8 @@ pub struct ModeTraits {
 }
 
 impl Mode {
-    /// All modes, the least intrusive first: the order in which they are tried.
+    /// All modes, the least intrusive first. They are tried in this order; where a program sets `LD_LIBRARY_PATH`, those that
+    /// do not depend on it come before the others.
     pub fn all() -> &'static [Mode] {
         Mode::value_variants()
     }

@@ -7,12 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub const PRELOAD: &str = "LD_PRELOAD";
 pub const AUDIT: &str = "LD_AUDIT";
-pub const REQUIRE: &str = "CUDARUN_REQUIRE";
 pub const PIN: &str = "CUDARUN_PIN";
-pub const PIN_MODE: &str = "CUDARUN_PIN_MODE";
-pub const USES: &str = "CUDARUN_USES";
 pub const VERIFY: &str = "CUDARUN_VERIFY";
-pub const VERIFY_LEVEL: &str = "CUDARUN_VERIFY_LEVEL";
 pub const LOCKED: &str = "CUDARUN_LOCKED";
 pub const ON_FAILURE: &str = "CUDARUN_ON_FAILURE";
 /// When missing wheels are fetched; `never` decides over every file and option.
@@ -30,7 +26,6 @@ pub const TRACE: &str = "CUDARUN_TRACE";
 pub const PROOF: &str = "CUDARUN_PROOF";
 /// The options of the run form, for what the program starts: `--also`, `--without`, `--build`, `-q`, `-v`.
 pub const ALSO: &str = "CUDARUN_ALSO";
-pub const WITHOUT: &str = "CUDARUN_WITHOUT";
 pub const BUILD: &str = "CUDARUN_BUILD";
 pub const QUIET: &str = "CUDARUN_QUIET";
 pub const VERBOSE: &str = "CUDARUN_VERBOSE";
@@ -72,7 +67,7 @@ pub const DECISIVE_PATHS: &[&str] = &[
     "VIRTUAL_ENV",
 ];
 /// The other variables that a plan depends on, beside those of settings.
-pub const DECISIVE: &[&str] = &[
+pub const DECISIVE_VALUES: &[&str] = &[
     PINS,
     VIEW,
     "CUDA_DEVICE_ORDER",

@@ -17,7 +17,7 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The demands of a build on a toolkit.
 #[derive(Clone, Debug, Default)]
-pub struct BuildWish {
+pub struct BuildRequirements {
     /// The framework that extensions are built for.
     pub framework: Option<BuiltFramework>,
     /// Versions that a person demands.
@@ -119,7 +119,7 @@ pub struct PublishedBuild {
 /// No toolkit fits.
 #[derive(Clone, Debug)]
 pub struct NoToolkit {
-    pub wish: BuildWish,
+    pub requirements: BuildRequirements,
     pub rejected: Vec<RejectedToolkit>,
     /// The CUDA version of a known toolkit that would fit.
     pub install: Option<CudaVersion>,

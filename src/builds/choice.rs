@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use super::build::{BuildWish, HostCompiler, RejectedToolkit, ToolkitReason};
+use super::build::{BuildRequirements, HostCompiler, RejectedToolkit, ToolkitReason};
 use crate::catalog::{architectures, knowledge, toolkits};
 use crate::inventory::{PartKind, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -25,13 +25,13 @@ pub(super) struct BuildMachine<'m> {
 /// Returns the toolkits that fit, the best first, and the others with the reason of each.
 pub(super) fn choose(
     toolkits: &[Toolkit],
-    wish: &BuildWish,
+    requirements: &BuildRequirements,
     machine: &BuildMachine<'_>,
 ) -> (Vec<Toolkit>, Vec<RejectedToolkit>) {
     let mut fitting = Vec::new();
     let mut rejected = Vec::new();
     for toolkit in toolkits {
-        match obstacle(toolkit, wish, machine) {
+        match obstacle(toolkit, requirements, machine) {
             None => fitting.push(toolkit.clone()),
             Some(reason) => rejected.push(RejectedToolkit {
                 toolkit: toolkit.clone(),
@@ -47,7 +47,7 @@ pub(super) fn choose(
             named
                 .position(|root| *root == toolkit.root)
                 .unwrap_or(usize::MAX),
-            cuda.map(|cuda| order(cuda, wish, machine)),
+            cuda.map(|cuda| order(cuda, requirements, machine)),
             !toolkit.is_named,
             toolkit.problems.len(),
             toolkit.origin,
@@ -79,7 +79,7 @@ fn releases_for(gpu: ComputeCapability) -> &'static [CudaVersion] {
 
 fn obstacle(
     toolkit: &Toolkit,
-    wish: &BuildWish,
+    requirements: &BuildRequirements,
     machine: &BuildMachine<'_>,
 ) -> Option<ToolkitReason> {
     if toolkit.part(PartKind::Nvcc).is_none() {
@@ -98,10 +98,10 @@ fn obstacle(
     let Some(release) = toolkit.release else {
         return Some(ToolkitReason::ReleaseUnknown);
     };
-    if let Some(reason) = unfit(release, wish, machine.gpus) {
+    if let Some(reason) = unfit(release, requirements, machine.gpus) {
         return Some(reason);
     }
-    if let Some(framework) = &wish.framework
+    if let Some(framework) = &requirements.framework
         && let Some(header) = framework
             .headers
             .iter()
@@ -124,9 +124,13 @@ fn obstacle(
 }
 
 /// The reason why no toolkit of a release fits.
-fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Option<ToolkitReason> {
+fn unfit(
+    release: Version,
+    requirements: &BuildRequirements,
+    gpus: &[ComputeCapability],
+) -> Option<ToolkitReason> {
     let cuda = CudaVersion::of(release);
-    for (range, asker) in &wish.ranges {
+    for (range, asker) in &requirements.ranges {
         if !range.allows(&release) {
             return Some(ToolkitReason::NotInRange {
                 range: range.to_string(),
@@ -134,7 +138,7 @@ fn unfit(release: Version, wish: &BuildWish, gpus: &[ComputeCapability]) -> Opti
             });
         }
     }
-    if let Some(framework) = &wish.framework
+    if let Some(framework) = &requirements.framework
         && framework.cuda.major != cuda.major
     {
         return Some(ToolkitReason::OtherMajor {
@@ -159,11 +163,19 @@ pub(super) fn host_compiler<'c>(
 
 /// The smaller, the better. The rank is: the framework's minor, the nearest newer one that the driver runs in full, the nearest
 /// older one, the nearest newer one. Without a framework, the newest one of a major that the driver runs is the best.
-fn order(cuda: CudaVersion, wish: &BuildWish, machine: &BuildMachine<'_>) -> impl Ord + use<> {
+fn order(
+    cuda: CudaVersion,
+    requirements: &BuildRequirements,
+    machine: &BuildMachine<'_>,
+) -> impl Ord + use<> {
     // Minor-version compatibility: a driver runs all code of its major.
     let is_run = machine.cuda.is_none_or(|driver| cuda.major <= driver.major);
     let is_run_in_full = machine.cuda.is_none_or(|driver| cuda <= driver);
-    let (rank, distance) = match wish.framework.as_ref().map(|framework| framework.cuda) {
+    let (rank, distance) = match requirements
+        .framework
+        .as_ref()
+        .map(|framework| framework.cuda)
+    {
         Some(wanted) if wanted == cuda => (0, 0),
         Some(wanted) if cuda > wanted => (
             if is_run_in_full { 1 } else { 3 },
@@ -179,7 +191,7 @@ fn order(cuda: CudaVersion, wish: &BuildWish, machine: &BuildMachine<'_>) -> imp
 /// not.
 pub(super) fn to_install(
     rejected: &[RejectedToolkit],
-    wish: &BuildWish,
+    requirements: &BuildRequirements,
     machine: &BuildMachine<'_>,
 ) -> Option<CudaVersion> {
     let wheels = toolkits().iter().map(|row| CudaVersion::of(row.version));
@@ -190,7 +202,7 @@ pub(super) fn to_install(
         let mut refused = rejected
             .iter()
             .filter(|one| matches!(one.reason, ToolkitReason::NotInRange { .. }));
-        releases.any(|release| unfit(release, wish, machine.gpus).is_none())
+        releases.any(|release| unfit(release, requirements, machine.gpus).is_none())
             && !refused.any(|one| one.toolkit.cuda() == Some(*cuda))
     });
     known.into_iter().min_by_key(|cuda| {
@@ -200,7 +212,11 @@ pub(super) fn to_install(
             .filter(|one| matches!(one.reason, ToolkitReason::Broken { .. }));
         let is_here = broken.any(|one| one.toolkit.cuda().or(one.toolkit.headers) == Some(*cuda));
         let is_beyond_driver =
-            wish.framework.is_none() && machine.cuda.is_some_and(|driver| *cuda > driver);
-        (!is_here, is_beyond_driver, order(*cuda, wish, machine))
+            requirements.framework.is_none() && machine.cuda.is_some_and(|driver| *cuda > driver);
+        (
+            !is_here,
+            is_beyond_driver,
+            order(*cuda, requirements, machine),
+        )
     })
 }

@@ -27,8 +27,8 @@ mod host_compiler;
 mod view;
 
 pub use build::{
-    Build, BuildPlan, BuildWish, CompilerLack, CompilerSupply, Compilers, HostCompiler, NoToolkit,
-    Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
+    Build, BuildPlan, BuildRequirements, CompilerLack, CompilerSupply, Compilers, HostCompiler,
+    NoToolkit, Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
 };
 use choice::{BuildMachine, choose, makes_code};
 
@@ -67,7 +67,7 @@ pub const VARIABLES: [&str; 13] = [
 pub fn decide(
     host: &Host,
     inventory: &Inventory,
-    wish: &BuildWish,
+    requirements: &BuildRequirements,
     site_packages: &[PathBuf],
 ) -> Result<BuildPlan, Box<NoToolkit>> {
     let visible = compilers::visible(inventory);
@@ -78,7 +78,7 @@ pub fn decide(
     let compilers = host_compiler::compilers(host, &mut watched);
     let includes = view::includes(host, site_packages, &mut watched);
     let toolkits = inventory.toolkits.as_deref().unwrap_or_default();
-    let named = named_toolkits(host, wish, toolkits);
+    let named = named_toolkits(host, requirements, toolkits);
     let roots: Vec<PathBuf> = named.iter().filter_map(|one| one.root.clone()).collect();
     let machine = BuildMachine {
         cuda: inventory.driver.as_ref().and_then(|driver| driver.cuda),
@@ -92,11 +92,11 @@ pub fn decide(
                     .any(|include| host.is_file(&include.join(header)))
         },
     };
-    let (mut fitting, rejected) = choose(toolkits, wish, &machine);
+    let (mut fitting, rejected) = choose(toolkits, requirements, &machine);
     if fitting.is_empty() {
-        let install = choice::to_install(&rejected, wish, &machine);
+        let install = choice::to_install(&rejected, requirements, &machine);
         return Err(Box::new(NoToolkit {
-            wish: wish.clone(),
+            requirements: requirements.clone(),
             rejected,
             install,
         }));
@@ -105,7 +105,7 @@ pub fn decide(
     let host_compiler = choice::host_compiler(&toolkit, &compilers)
         .filter(|compiler| Some(*compiler) != compilers.first())
         .cloned();
-    let borrowed = match &wish.framework {
+    let borrowed = match &requirements.framework {
         Some(framework) => view::borrowed(host, &toolkit, &framework.headers, &includes),
         None => Vec::new(),
     };
@@ -117,13 +117,13 @@ pub fn decide(
         libraries: library_variables(host, &includes),
         overridden: overridden(named, &toolkit, &fitting, &rejected),
         watched,
-        framework: wish.framework.clone(),
+        framework: requirements.framework.clone(),
         passed_over: fitting,
         rejected,
         host_compiler,
         gpus,
         spec,
-        is_isolated: wish.is_isolated,
+        is_isolated: requirements.is_isolated,
         toolkit,
     })
 }
@@ -139,11 +139,11 @@ struct NamedToolkit<'h> {
 
 fn named_toolkits<'h>(
     host: &'h Host,
-    wish: &'h BuildWish,
+    requirements: &'h BuildRequirements,
     toolkits: &[Toolkit],
 ) -> Vec<NamedToolkit<'h>> {
     let mut named = Vec::new();
-    if let Some(nvcc) = &wish.nvcc {
+    if let Some(nvcc) = &requirements.nvcc {
         named.push(NamedToolkit {
             variable: "nvcc",
             value: nvcc.as_os_str(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::libraries::{Paper, Wishes};
+use super::libraries::{LibraryOptions, PageOptions};
 
 #[derive(Args, Debug)]
 pub struct Doctor {
@@ -23,7 +23,7 @@ pub struct Doctor {
     #[arg(long = "for", value_name = "COMMAND LINE", requires = "saved", value_parser = command_line)]
     pub programs: Vec<String>,
     #[command(flatten)]
-    pub paper: Paper,
+    pub page_options: PageOptions,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -47,7 +47,7 @@ pub struct Fleet {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown"])]
     pub lock: Option<PathBuf>,
     #[command(flatten)]
-    pub paper: Paper,
+    pub page_options: PageOptions,
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["good", "bad"])]
     pub json: bool,
@@ -68,7 +68,7 @@ fn command_line(text: &str) -> Result<String, String> {
 #[derive(Args, Debug)]
 pub struct Diagnose {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// Read the messages from FILE, a log; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
@@ -82,7 +82,7 @@ pub struct Diagnose {
     #[arg(long)]
     pub all: bool,
     #[command(flatten)]
-    pub paper: Paper,
+    pub page_options: PageOptions,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::libraries::Wishes;
+use super::libraries::LibraryOptions;
 use crate::catalog::catalog;
 
 #[derive(Args, Debug)]
 pub struct Fetch {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// Show what would be downloaded, and download nothing
     #[arg(long)]
     pub dry_run: bool,

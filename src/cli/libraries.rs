@@ -10,7 +10,7 @@ use crate::modes::Mode;
 
 /// Options about a program's libraries.
 #[derive(Args, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct LibraryOptions {
     /// Count these installed Python packages as used (with commas, or repeated), instead of those that the program imports
     #[arg(long, hide_short_help = true, value_name = "PACKAGE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub uses: Vec<String>,
@@ -52,7 +52,7 @@ impl SettingOption {
     }
 }
 
-impl Wishes {
+impl LibraryOptions {
     /// The options that are settings. The table of settings has a row for each name.
     pub fn given(&self) -> Vec<SettingOption> {
         let mode = self.pin_mode.and_then(|mode| mode.to_possible_value());
@@ -72,7 +72,7 @@ impl Wishes {
 
 /// Other forms of an answer.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Paper {
+pub struct PageOptions {
     /// Write a page to look at to FILE: one HTML file, without scripts; `-` is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
@@ -81,7 +81,7 @@ pub struct Paper {
     pub markdown: bool,
 }
 
-impl Paper {
+impl PageOptions {
     pub fn is_asked(&self) -> bool {
         self.markdown || self.html.is_some()
     }

@@ -15,12 +15,12 @@ pub mod complete;
 mod doctor;
 mod fetch;
 mod help;
-mod libraries;
+pub mod libraries;
 mod shells;
 
 pub use doctor::{Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
-pub use libraries::{Building, Paper, SettingOption, Wishes};
+pub use libraries::{Building, LibraryOptions, PageOptions, SettingOption};
 pub use shells::{Completions, Hook, Shell};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
@@ -109,10 +109,12 @@ impl Cli {
                 fetch.idle().map(|(idle, of)| (idle, format!("fetch {of}")))
             }
             // These write the lock, and the file beside it.
-            Some(Verb::Record(record)) if record.wishes.locked => {
+            Some(Verb::Record(record)) if record.library_options.locked => {
                 Some(("--locked", "record".to_owned()))
             }
-            Some(Verb::Init(init)) if init.wishes.locked => Some(("--locked", "init".to_owned())),
+            Some(Verb::Init(init)) if init.library_options.locked => {
+                Some(("--locked", "init".to_owned()))
+            }
             _ => None,
         };
         idle.map_or(Ok(cli), |(idle, verb)| {
@@ -217,7 +219,7 @@ impl Common {
 #[derive(Args, Debug, Default)]
 pub struct StartOptions {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     #[command(flatten)]
     pub building: Building,
     /// Prove the set first: never, always [default: auto]
@@ -362,7 +364,7 @@ pub struct Explain {
     #[command(flatten)]
     pub question: ProgramQuestion,
     #[command(flatten)]
-    pub paper: Paper,
+    pub page_options: PageOptions,
 }
 
 #[derive(Args, Debug)]
@@ -402,7 +404,7 @@ pub enum Dialect {
 #[derive(Args, Debug)]
 pub struct ProgramQuestion {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     #[command(flatten)]
     pub building: Building,
     /// Print one JSON object
@@ -421,7 +423,7 @@ pub struct ProgramQuestion {
 #[derive(Args, Debug)]
 pub struct Verify {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// How much to prove [default: conv]
     #[arg(long, value_name = "LEVEL")]
     pub level: Option<Level>,
@@ -445,7 +447,7 @@ pub struct Verify {
 #[derive(Args, Debug)]
 pub struct Trace {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// Start nothing: print the files that the program would map, by a model of the loader
     #[arg(long)]
     pub predict: bool,
@@ -474,7 +476,7 @@ pub struct Trace {
 #[derive(Args, Debug)]
 pub struct RecordOptions {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
@@ -488,7 +490,7 @@ pub struct RecordOptions {
 #[derive(Args, Debug)]
 pub struct Init {
     #[command(flatten)]
-    pub wishes: Wishes,
+    pub library_options: LibraryOptions,
     /// Print the file instead of writing it
     #[arg(long)]
     pub print: bool,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::catalog::Fault;
 use crate::causes::{self, FoundElsewhere};
-use crate::cli::{Common, Diagnose, Paper, Wishes};
+use crate::cli::{Common, Diagnose, LibraryOptions, PageOptions};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, ProgramEnd};
 use crate::doctor::FindingEvidence;
@@ -68,7 +68,13 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
     let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
     let command = command_of(&words);
     let command = Some(&command).filter(|_| !words.is_empty());
-    let request = Request::new(&host, common, &options.wishes, command, Purpose::Answer);
+    let request = Request::new(
+        &host,
+        common,
+        &options.library_options,
+        command,
+        Purpose::Answer,
+    );
     let mut settings = settings_of(&request)?;
     let (facts, decision) = request.decision(&mut settings)?;
     let text = Diagnosis {
@@ -185,7 +191,14 @@ fn tell(
         return print(&report::json::diagnosis(diagnosis));
     }
     let page = |style: Style| report::diagnosis(diagnosis, options.all, common.verbose, style);
-    deliver(style, common, &options.paper, page, String::new, print)
+    deliver(
+        style,
+        common,
+        &options.page_options,
+        page,
+        String::new,
+        print,
+    )
 }
 
 /// Returns the Python whose environment the text names, or else the first in PATH, with the framework that the text
@@ -238,7 +251,7 @@ pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result
         ..Request::new(
             host,
             common,
-            &options.wishes,
+            &options.library_options,
             Some(&command),
             Purpose::Start,
         )
@@ -301,8 +314,14 @@ pub(super) fn watch(
     };
     if facts.program.needs_nothing() && !log.chain.leading.is_empty() {
         // No library was looked for, because the program shows no need of one. Its failure may.
-        let wishes = Wishes::default();
-        let request = Request::new(facts.host, common, &wishes, Some(command), Purpose::Answer);
+        let library_options = LibraryOptions::default();
+        let request = Request::new(
+            facts.host,
+            common,
+            &library_options,
+            Some(command),
+            Purpose::Answer,
+        );
         let mut settings = settings_of(&request)?;
         let (facts, decision) = request.decision(&mut settings)?;
         ended.explain(&facts, &decision, common, options);
@@ -351,7 +370,7 @@ impl Ended<'_> {
             ..known_from_text(log)
         };
         let is_json = options.is_some_and(|options| options.json);
-        let is_page = options.is_some_and(|options| options.paper.is_asked());
+        let is_page = options.is_some_and(|options| options.page_options.is_asked());
         let worth = ProgramEnd::of(&log.chain, status, facts.inventory.is_without_gpu());
         let is_told = is_json
             || match worth {
@@ -376,9 +395,9 @@ impl Ended<'_> {
                     report::say(&format!("\n{text}"));
                     Ok(())
                 };
-                let none = Paper::default();
-                let paper = options.map_or(&none, |options| &options.paper);
-                deliver(style, common, paper, page, String::new, print)
+                let none = PageOptions::default();
+                let page_options = options.map_or(&none, |options| &options.page_options);
+                deliver(style, common, page_options, page, String::new, print)
             });
             if let Err(error) = told {
                 say(&error.to_string());

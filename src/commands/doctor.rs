@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::record::libraries;
 use super::{Exit, command_of, deliver, described, machine, on_node, print, say};
 use crate::catalog::{Framework, catalog};
-use crate::cli::{Common, Doctor, Wishes};
+use crate::cli::{Common, Doctor, LibraryOptions};
 use crate::doctor::{self, Examination};
 use crate::error::Error;
 use crate::fleet::{
@@ -111,7 +111,14 @@ fn tell(
         return print(&report::json::examination(page));
     }
     let page = |style: Style| report::examination(page, tables, common.verbose, style);
-    deliver(style, common, &options.paper, page, String::new, print)
+    deliver(
+        style,
+        common,
+        &options.page_options,
+        page,
+        String::new,
+        print,
+    )
 }
 
 fn exit(page: &DoctorPage) -> Exit {
@@ -290,8 +297,14 @@ fn in_words(error: &Error) -> String {
 }
 
 fn examine_program(host: &Host, common: &Common, words: &[OsString]) -> Result<Examined, Error> {
-    let (command, wishes) = (command_of(words), Wishes::default());
-    let request = Request::new(host, common, &wishes, Some(&command), Purpose::Answer);
+    let (command, library_options) = (command_of(words), LibraryOptions::default());
+    let request = Request::new(
+        host,
+        common,
+        &library_options,
+        Some(&command),
+        Purpose::Answer,
+    );
     let mut settings = request.settings()?;
     let (facts, decision) = request.decision(&mut settings)?;
     let inventory = &facts.inventory;
@@ -358,8 +371,9 @@ pub(super) fn examine_of(
     inventory: &Inventory,
 ) -> Result<Examination, Error> {
     let followed_by = launch::followed_by();
-    let wishes = Wishes::default();
-    let settings = Request::new(host, common, &wishes, None, Purpose::Examine).settings()?;
+    let library_options = LibraryOptions::default();
+    let settings =
+        Request::new(host, common, &library_options, None, Purpose::Examine).settings()?;
     Ok(doctor::examine(&doctor::DoctorSubject {
         host,
         inventory,
@@ -371,8 +385,8 @@ pub(super) fn examine_of(
 
 /// Finds what a program from here may use: the machine, and the packages of the first Python in PATH.
 fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
-    let wishes = Wishes::default();
-    let request = Request::new(host, common, &wishes, None, Purpose::Examine);
+    let library_options = LibraryOptions::default();
+    let request = Request::new(host, common, &library_options, None, Purpose::Examine);
     let settings = request.settings()?;
     let _progress = request.progress();
     let mut scope = any_program(&settings, common)?;

@@ -17,7 +17,7 @@ pub fn explain(host: Host, common: &Common, explain: &Explain) -> Result<Exit, E
         ..Request::new(
             &host,
             common,
-            &explain.question.wishes,
+            &explain.question.library_options,
             Some(&command),
             Purpose::Answer,
         )
@@ -67,5 +67,5 @@ fn tell(
     let page = |style: Style| report::explained(&explanation, common.verbose, style);
     let pictures = || report::pictures(&explanation);
     let style = Style::stdout(common.color).of(facts.host);
-    deliver(style, common, &explain.paper, page, pictures, print)
+    deliver(style, common, &explain.page_options, page, pictures, print)
 }

@@ -29,7 +29,7 @@ pub fn export(host: Host, common: &Common, export: &Export) -> Result<Exit, Erro
         ..Request::new(
             &host,
             common,
-            &question.wishes,
+            &question.library_options,
             Some(&command),
             Purpose::Prepare,
         )

@@ -17,7 +17,7 @@ use crate::pipeline::{self, Request};
 use crate::report::{self, NoConsent, Style};
 use crate::settings::SettingKey;
 use crate::settings::resolve::{Purpose, Settings};
-use crate::solve::{FamilyWish, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
+use crate::solve::{FamilyRange, Lack, MissingWheel, Outcome, wheels_of, wheels_of_toolkit};
 use crate::storage;
 use crate::text::show;
 
@@ -47,7 +47,7 @@ pub fn fetch(host: &Host, common: &Common, options: &Fetch) -> Result<Exit, Erro
 }
 
 /// The family and the range that a word names.
-fn family_wish(word: &OsString) -> Result<FamilyWish, Error> {
+fn family_range(word: &OsString) -> Result<FamilyRange, Error> {
     let text = word.to_string_lossy();
     let (name, range) = cli::family_and_range(&text);
     let family = family(name)?;
@@ -61,7 +61,7 @@ fn family_wish(word: &OsString) -> Result<FamilyWish, Error> {
             "cudarun fetch {family}=9.1, or \"{family}>=9.1,<10\""
         )),
     })?;
-    Ok(FamilyWish { family, range })
+    Ok(FamilyRange { family, range })
 }
 
 /// Settings that are not allowed may name another store, so nothing is written before they are.
@@ -77,14 +77,20 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     let mut families = Vec::new();
     let mut toolkits = Vec::new();
     for word in &options.words {
-        let wish = family_wish(word)?;
-        if wish.family == cli::TOOLKIT {
-            toolkits.push(wish);
+        let range = family_range(word)?;
+        if range.family == cli::TOOLKIT {
+            toolkits.push(range);
         } else {
-            families.push(wish);
+            families.push(range);
         }
     }
-    let request = Request::new(there, common, &options.wishes, None, purpose(options));
+    let request = Request::new(
+        there,
+        common,
+        &options.library_options,
+        None,
+        purpose(options),
+    );
     let settings = settings_of(&request)?;
     let progress = request.progress();
     let scope = pipeline::any_program(&settings, common)?;
@@ -107,7 +113,7 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     Ok(Order::new(&settings, wheels, options))
 }
 
-fn no_wheel(FamilyWish { family, range }: FamilyWish) -> Error {
+fn no_wheel(FamilyRange { family, range }: FamilyRange) -> Error {
     Error::NoWheel {
         family,
         range: range.to_string(),
@@ -127,7 +133,7 @@ fn of_program(host: &Host, there: &Host, common: &Common, options: &Fetch) -> Re
     let request = Request::new(
         there,
         common,
-        &options.wishes,
+        &options.library_options,
         Some(&command),
         purpose(options),
     );
@@ -330,7 +336,13 @@ fn refusal(order: &Order) -> Option<NoConsent> {
 }
 
 fn store(host: &Host, common: &Common, options: &Fetch, action: &str) -> Result<Exit, Error> {
-    let request = Request::new(host, common, &options.wishes, None, Purpose::Answer);
+    let request = Request::new(
+        host,
+        common,
+        &options.library_options,
+        None,
+        Purpose::Answer,
+    );
     let settings = request.settings()?;
     let store = Store::of(
         host,

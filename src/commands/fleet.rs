@@ -94,7 +94,14 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     } else {
         let page = |style: Style| report::fleet(&fleet, style);
         let style = Style::stdout(common.color).of(host);
-        deliver(style, common, &options.paper, page, String::new, print)?;
+        deliver(
+            style,
+            common,
+            &options.page_options,
+            page,
+            String::new,
+            print,
+        )?;
     }
     Ok(if fleet.has_unread() {
         Exit::Unknown

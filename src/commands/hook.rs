@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{only_here, print};
 use crate::catalog::catalog;
-use crate::cli::{Common, Hook, Wishes};
+use crate::cli::{Common, Hook, LibraryOptions};
 use crate::error::Error;
 use crate::host::Host;
 use crate::kept::{self, start_key};
@@ -154,8 +154,8 @@ struct Read {
 
 /// The line, or `None` where all is well.
 fn trouble(host: &Host, common: &Common, read: &mut Read) -> Result<Option<String>, Error> {
-    let wishes = Wishes::default();
-    let request = Request::new(host, common, &wishes, None, Purpose::Project);
+    let library_options = LibraryOptions::default();
+    let request = Request::new(host, common, &library_options, None, Purpose::Project);
     let mut settings = request.settings()?;
     read.watched.extend(settings.watched.iter().cloned());
     read.follows = settings.layers.flag(SettingKey::Follow);

@@ -22,7 +22,7 @@ pub fn init(host: Host, common: &Common, options: &Init) -> Result<Exit, Error> 
     let request = Request::new(
         &host,
         common,
-        &options.wishes,
+        &options.library_options,
         Some(&command),
         Purpose::Answer,
     );

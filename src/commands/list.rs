@@ -1,7 +1,7 @@
 //! `cudarun list`: every installation on the machine.
 
 use super::{Exit, family, machine, print, settings_of};
-use crate::cli::{Common, List, Wishes, is_toolkit};
+use crate::cli::{Common, LibraryOptions, List, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{Inventory, PartKind, Scope};
@@ -16,8 +16,8 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let family = |word: &String| family(word).map(str::to_owned);
     let families: Vec<String> = families.into_iter().map(family).collect::<Result<_, _>>()?;
     let toolkits = !toolkits.is_empty();
-    let wishes = Wishes::default();
-    let request = Request::new(&host, common, &wishes, None, Purpose::Answer);
+    let library_options = LibraryOptions::default();
+    let request = Request::new(&host, common, &library_options, None, Purpose::Answer);
     let settings = settings_of(&request)?;
     let progress = request.progress();
     let scope = Scope {

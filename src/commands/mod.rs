@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
-use crate::cli::{Common, Paper, TOOLKIT, is_toolkit};
+use crate::cli::{Common, PageOptions, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::fleet::Description;
 use crate::host::{self, Host};
@@ -294,14 +294,14 @@ pub fn print(text: &str) -> Result<(), Error> {
 fn deliver(
     style: Style,
     common: &Common,
-    paper: &Paper,
+    page_options: &PageOptions,
     page: impl FnOnce(Style) -> String,
     pictures: impl FnOnce() -> String,
     print: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let page = |style: Style| style.page(&page(style));
-    let Some(file) = &paper.html else {
-        return print(&if paper.markdown {
+    let Some(file) = &page_options.html else {
+        return print(&if page_options.markdown {
             report::markdown(&page(style.for_file(false)))
         } else {
             page(style)

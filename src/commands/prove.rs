@@ -29,7 +29,7 @@ pub fn prove(host: &Host, common: &Common, verify: &Verify) -> Result<Exit, Erro
         ..Request::new(
             host,
             common,
-            &verify.wishes,
+            &verify.library_options,
             command.as_ref(),
             Purpose::Question,
         )

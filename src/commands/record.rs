@@ -25,7 +25,7 @@ pub fn record(host: &Host, common: &Common, options: &RecordOptions) -> Result<E
     let request = Request::new(
         host,
         common,
-        &options.wishes,
+        &options.library_options,
         Some(&command),
         Purpose::Record,
     );

@@ -69,7 +69,7 @@ fn become_program(
             ..ProofOptions::default()
         },
         fetches: first.fetch,
-        ..Request::new(host, common, &start.wishes, Some(command), purpose)
+        ..Request::new(host, common, &start.library_options, Some(command), purpose)
     };
     let has_deciding_options = has_deciding_options(common, start);
     if !has_deciding_options
@@ -138,11 +138,11 @@ fn become_program(
 
 /// True if options of the command line demand a set.
 fn options_demand_a_set(common: &Common, start: &StartOptions) -> bool {
-    let wishes = &start.wishes;
-    !wishes.pin.is_empty()
-        || !wishes.require.is_empty()
-        || wishes.locked
-        || wishes.pin_mode.is_some()
+    let library_options = &start.library_options;
+    !library_options.pin.is_empty()
+        || !library_options.require.is_empty()
+        || library_options.locked
+        || library_options.pin_mode.is_some()
         || start.verify == Some(VerifyWhen::Always)
         || !common.elsewhere().is_empty()
 }

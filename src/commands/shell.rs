@@ -53,7 +53,13 @@ pub fn shell(host: &Host, common: &Common, options: &Subshell) -> Result<Exit, E
     let request = Request {
         is_build,
         proof,
-        ..Request::new(host, common, &options.start.wishes, command, purpose)
+        ..Request::new(
+            host,
+            common,
+            &options.start.library_options,
+            command,
+            purpose,
+        )
     };
     let mut settings = settings_of(&request)?;
     if let Some(remark) = settings.not_allowed() {

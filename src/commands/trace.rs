@@ -121,7 +121,13 @@ fn request<'r>(
     options: &'r Trace,
     command: &'r Command,
 ) -> Request<'r> {
-    Request::new(host, common, &options.wishes, Some(command), Purpose::Start)
+    Request::new(
+        host,
+        common,
+        &options.library_options,
+        Some(command),
+        Purpose::Start,
+    )
 }
 
 struct Outlet {

@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::program::{Command, deciding_words, is_at_terminal, without_numbers, wrapper_variables};
 use crate::settings::files;
 use crate::settings::keys::KEYS;
-use crate::variables::{self, DECISIVE, DECISIVE_PATHS, reaches_libraries};
+use crate::variables::{self, DECISIVE_PATHS, DECISIVE_VALUES, reaches_libraries};
 
 /// Identifies a kept start or answer. Two keys are equal when all their parts are.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn of_plan() -> impl Iterator<Item = &'static str> {
     let of_settings = of_settings.filter(|name| !name.is_empty());
     DECISIVE_PATHS
         .iter()
-        .chain(DECISIVE)
+        .chain(DECISIVE_VALUES)
         .copied()
         .chain(of_settings)
 }

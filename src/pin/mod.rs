@@ -51,9 +51,9 @@ impl From<Error> for PinFault {
 /// The shims that a mode may let the program map. A shim from elsewhere opens the picked files, so it is better than no
 /// start, but a mode that gives the picked shim is better still.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shims {
-    Own,
-    Any,
+enum AllowedShims {
+    Picked,
+    FromElsewhere,
 }
 
 /// The facts that a decision is made from.
@@ -235,14 +235,14 @@ impl PinQuestion<'_, '_> {
             return Ok(None);
         };
         let modes = self.mode.as_ref().map_or(modes, std::slice::from_ref);
-        for shims in [Shims::Own, Shims::Any] {
+        for shims in [AllowedShims::Picked, AllowedShims::FromElsewhere] {
             for mode in modes {
                 match self.attempt(plan, *mode, shims) {
                     Ok(pinned) => {
                         passed_over.retain(|passed| passed.mode != *mode);
                         return Ok(Some(pinned));
                     }
-                    Err(PinFault::NotEnough(why)) if shims == Shims::Own => {
+                    Err(PinFault::NotEnough(why)) if shims == AllowedShims::Picked => {
                         passed_over.push(NotEnough { mode: *mode, why });
                     }
                     Err(PinFault::NotEnough(_)) => {}
@@ -258,7 +258,7 @@ impl PinQuestion<'_, '_> {
     }
 
     /// Pins the plan in this mode, if the model says that nothing leaks.
-    fn attempt(&self, plan: &Plan, mode: Mode, shims: Shims) -> Result<Pinned, PinFault> {
+    fn attempt(&self, plan: &Plan, mode: Mode, shims: AllowedShims) -> Result<Pinned, PinFault> {
         match mode {
             Mode::None => Ok(self.none(plan)?),
             Mode::Audit => self.audit(plan, shims),
@@ -266,7 +266,7 @@ impl PinQuestion<'_, '_> {
         }
     }
 
-    fn audit(&self, plan: &Plan, shims: Shims) -> Result<Pinned, PinFault> {
+    fn audit(&self, plan: &Plan, shims: AllowedShims) -> Result<Pinned, PinFault> {
         takes_module(self.searcher, self.program)?;
         if !self.knows_process {
             return Err(Why::NotFollowed.into());
@@ -281,7 +281,7 @@ impl PinQuestion<'_, '_> {
         Ok(pinned)
     }
 
-    fn view(&self, plan: &Plan, shims: Shims) -> Result<Pinned, PinFault> {
+    fn view(&self, plan: &Plan, shims: AllowedShims) -> Result<Pinned, PinFault> {
         if self.program.rewrites_library_path() {
             return Err(Why::RewritesLibraryPath.into());
         }
@@ -310,14 +310,14 @@ impl PinQuestion<'_, '_> {
     fn stop_leaks(
         &self,
         plan: &Plan,
-        shims: Shims,
+        shims: AllowedShims,
         pinned: &mut Pinned,
         mend: impl Fn(&mut Pinned, &[Predicted]) -> Result<bool, Why>,
     ) -> Result<(), PinFault> {
         loop {
             pinned.after = self.predict(plan, pinned)?;
             let files = leaks(plan, &pinned.after)?;
-            let lets_shims = shims == Shims::Any && !pinned.after.has_two_shims;
+            let lets_shims = shims == AllowedShims::FromElsewhere && !pinned.after.has_two_shims;
             if files
                 .iter()
                 .all(|leak| lets_shims && self.works_over(plan, leak))

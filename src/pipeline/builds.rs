@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::request::Request;
 use super::scan;
 use super::start_facts::StartFacts;
-use crate::builds::{self, Build, BuildWish, Compilers, compilers};
+use crate::builds::{self, Build, BuildRequirements, Compilers, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
@@ -45,7 +45,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
         Value::Range(range) => Some((range.clone(), setting.from.asker())),
         _ => None,
     });
-    let wish = BuildWish {
+    let requirements = BuildRequirements {
         framework,
         ranges: ranges.collect(),
         is_isolated,
@@ -56,7 +56,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
         .command
         .filter(|command| command.program != PartKind::Nvcc.file_name());
     let missing = command.and_then(|command| program::locate(host, &command.program).err());
-    let plan = builds::decide(host, &inventory, &wish, &sites)
+    let plan = builds::decide(host, &inventory, &requirements, &sites)
         .map_err(|none| missing.unwrap_or(Error::NoToolkit(none)))?;
     let published = plan.publish(
         host,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::proofs::{BOOT, Proven};
 use super::start_facts::StartFacts;
-use crate::cli::{Common, StartOptions, VerifyWhen, Wishes};
+use crate::cli::{Common, LibraryOptions, StartOptions, VerifyWhen};
 use crate::host::Host;
 use crate::kept::{self, start_key};
 use crate::pin::Decision;
@@ -18,7 +18,7 @@ pub fn has_deciding_options(common: &Common, start: &StartOptions) -> bool {
         || !common.without.is_empty()
         || common.config.is_some()
         || common.no_config
-        || start.wishes != Wishes::default()
+        || start.library_options != LibraryOptions::default()
         || start.verify.is_some()
 }
 

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use super::program;
 use super::progress::{self, ProgressLine};
 use super::proofs::ProofOptions;
-use crate::cli::{Common, Wishes};
+use crate::cli::{Common, LibraryOptions};
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
 use crate::host::Host;
@@ -24,7 +24,7 @@ use crate::variables;
 pub struct Request<'r> {
     pub host: &'r Host,
     pub common: &'r Common,
-    pub wishes: &'r Wishes,
+    pub library_options: &'r LibraryOptions,
     /// The program and its arguments; none asks about all programs of the project, or about the machine.
     pub command: Option<&'r Command>,
     pub purpose: Purpose,
@@ -56,14 +56,14 @@ impl<'r> Request<'r> {
     pub fn new(
         host: &'r Host,
         common: &'r Common,
-        wishes: &'r Wishes,
+        library_options: &'r LibraryOptions,
         command: Option<&'r Command>,
         purpose: Purpose,
     ) -> Request<'r> {
         Request {
             host,
             common,
-            wishes,
+            library_options,
             command,
             purpose,
             is_build: false,
@@ -74,7 +74,8 @@ impl<'r> Request<'r> {
 
     /// Reads options, variables and files.
     pub fn settings(&self) -> Result<Settings, Error> {
-        let sources = SettingSources::read(self.host, self.common, self.wishes, self.purpose)?;
+        let sources =
+            SettingSources::read(self.host, self.common, self.library_options, self.purpose)?;
         let names = match self.command {
             Some(command) if sources.name_programs() => Some(program::names(self.host, command)?),
             Some(_) => Some(BTreeSet::new()),

@@ -8,7 +8,7 @@ use super::refusal::labelled;
 use super::shell::shell_change;
 use super::words::{self, counted};
 use crate::builds::{
-    BuildPlan, BuildWish, CompilerLack, Compilers, NoToolkit, Overridden, RejectedToolkit,
+    BuildPlan, BuildRequirements, CompilerLack, Compilers, NoToolkit, Overridden, RejectedToolkit,
     ToolkitReason, Withheld,
 };
 use crate::catalog::{catalog, toolkits};
@@ -220,7 +220,7 @@ fn is_of_interest(rejected: &RejectedToolkit) -> bool {
 
 impl TypedReason for NoToolkit {
     fn sentence(&self) -> String {
-        let mut rows = needs(&self.wish);
+        let mut rows = needs(&self.requirements);
         let mut found = Vec::new();
         for rejected in self.rejected.iter().filter(|one| is_of_interest(one)) {
             found.push(vec![
@@ -290,16 +290,16 @@ fn packages(header: &str, cuda: CudaVersion) -> String {
     format!("pip install nvidia-{wheel}{suffix}, or: apt install {package}-{major}-{minor}")
 }
 
-fn needs(wish: &BuildWish) -> Vec<Vec<String>> {
+fn needs(requirements: &BuildRequirements) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    if let Some(framework) = &wish.framework {
+    if let Some(framework) = &requirements.framework {
         rows.push(vec![
             format!("CUDA {}", framework.cuda),
             show(&framework.name),
             show(&framework.file),
         ]);
     }
-    for (range, asker) in &wish.ranges {
+    for (range, asker) in &requirements.ranges {
         rows.push(vec![format!("CUDA {range}"), asker.with_place()]);
     }
     labelled("needs", rows)

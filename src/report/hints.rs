@@ -47,7 +47,7 @@ pub(super) fn hint(hint: &Hint) -> String {
             let options: Vec<String> = options.collect();
             format!("if you trust it: cudarun {} …", options.join(" "))
         }
-        Hint::ChangeWish { families, by } => change(families, by),
+        Hint::ChangeRequirement { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", joined(uuids.iter().map(show), ","))

@@ -8,13 +8,9 @@ use super::words;
 use crate::catalog::{display_name, title};
 use crate::inventory::Inventory;
 use crate::program::Program;
-use crate::requirements::{
-    Before, Demand, LibraryRequirement, MachinePart, MachineRequirement, Want, WantKind,
-};
-use crate::solve::{
-    Broken, Conflict, Contradiction, ContradictionSide, MachineFacts, Unmet, judge,
-};
-use crate::text::{list, show};
+use crate::requirements::{Before, Demand, LibraryRequirement, MachineRequirement, Want, WantKind};
+use crate::solve::{Broken, Conflict, Contradiction, ContradictionSide, Unmet, judge};
+use crate::text::list;
 
 /// The lines of a refusal without `-v`, with the blank one before the hint.
 const LINES: usize = 8;
@@ -216,7 +212,7 @@ pub(super) fn machine(
         };
         if matches!(condition.demand, Demand::Any(_)) {
             let demands = judged.demands.iter();
-            let facts: BTreeSet<String> = demands.map(|one| has(&judged.has, one)).collect();
+            let facts: BTreeSet<String> = demands.map(|one| judged.has.of(one.part())).collect();
             let facts = words::joined(facts, "; ");
             text.push_str(&match judged.holds {
                 _ if !judged.counts => ": does not count without a GPU".to_owned(),
@@ -237,7 +233,7 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
         "{} requires {}, but this machine has {}",
         title(&by.name),
         demand,
-        has(&broken.has, demand)
+        broken.has.of(demand.part())
     )
 }
 
@@ -245,18 +241,14 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
 pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     let MachineRequirement { demand, by, .. } = &broken.condition;
     let by_name = title(&by.name);
-    let part = match demand.part() {
-        MachinePart::Driver => "the driver",
-        MachinePart::Gpu => "the GPU",
-        MachinePart::All => "this machine",
-    };
+    let part = demand.part();
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
         _ => format!("{part} does not meet the requirement of `{by_name}`"),
     };
     let rows = vec![
         vec!["needs".to_owned(), demand.to_string(), by.place()],
-        vec!["found".to_owned(), has(&broken.has, demand)],
+        vec!["found".to_owned(), broken.has.of(part)],
     ];
     let help = match demand {
         Demand::Code(_) => {
@@ -270,34 +262,6 @@ pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     RefusalPart {
         title: format!("{} {wrong}", style.error("error:")),
         groups: vec![AlignedRows::new(rows), AlignedRows::line(help.to_owned())],
-    }
-}
-
-/// The machine's side of a demand.
-fn has(has: &MachineFacts, demand: &Demand) -> String {
-    let driver = match (has.driver, has.cuda) {
-        (None, _) => "no driver".to_owned(),
-        (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
-        (Some(driver), None) => format!("driver {driver}"),
-    };
-    let mut gpus = Vec::new();
-    for (model, capability) in &has.gpus {
-        let mut gpu = show(model);
-        if let Some(capability) = capability {
-            gpu.push_str(&format!(", compute capability {capability}"));
-        }
-        gpus.push(gpu);
-    }
-    gpus.dedup();
-    let gpus = if gpus.is_empty() {
-        "no GPU".to_owned()
-    } else {
-        gpus.join("; ")
-    };
-    match demand.part() {
-        MachinePart::Driver => driver,
-        MachinePart::Gpu => gpus,
-        MachinePart::All => format!("{driver}; {gpus}"),
     }
 }
 

@@ -43,11 +43,14 @@ pub enum Demand {
 }
 
 /// The part of the machine that a demand is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachinePart {
+    #[error("the driver")]
     Driver,
+    #[error("the GPU")]
     Gpu,
     /// More than one of them.
+    #[error("this machine")]
     All,
 }
 

@@ -8,13 +8,17 @@ use super::keys::{self, ANY, KEYS, KeyRow, ValueKind};
 use super::setting::{
     FaultKind, Layers, Setting, SettingFault, SettingKey, SettingLayer, SettingPlace, Value,
 };
-use crate::cli::{Common, SettingOption, Wishes};
+use crate::cli::{Common, LibraryOptions, SettingOption};
 use crate::environment::{Diff, Environment};
 
 /// Returns the settings of the command line.
-pub fn options(common: &Common, wishes: &Wishes) -> Result<SettingLayer, SettingFault> {
+pub fn options(
+    common: &Common,
+    library_options: &LibraryOptions,
+) -> Result<SettingLayer, SettingFault> {
     let mut layer = SettingLayer::new();
-    for SettingOption { name, values } in wishes.given().into_iter().chain(common.given()) {
+    for SettingOption { name, values } in library_options.given().into_iter().chain(common.given())
+    {
         if !values.is_empty() {
             let values: Vec<&OsStr> = values.iter().map(OsString::as_os_str).collect();
             let row = keys::row_of_option(name);

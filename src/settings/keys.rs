@@ -39,7 +39,7 @@ pub struct KeyRow {
     pub takes: ValueKind,
     /// `--no-follow` says no to its key, each other one says the same.
     pub option: &'static str,
-    /// A kept start holds only while this variable has the value that it had.
+    /// A kept start holds only while this variable has the value that it had. `variables.rs` has the names that others use.
     pub variable: &'static str,
     pub trust: Trust,
     /// Lines of a file, each with what it means.
@@ -79,7 +79,7 @@ pub const KEYS: [KeyRow; 18] = [
         of: "",
         takes: ValueKind::Words(|word| Ok(word.to_owned())),
         option: "--uses",
-        variable: variables::USES,
+        variable: "CUDARUN_USES",
         trust: Trust::Never,
         example: r#"uses = ["torch"]                  # the packages that count, as --uses"#,
     },
@@ -90,7 +90,7 @@ pub const KEYS: [KeyRow; 18] = [
         of: "",
         takes: ValueKind::Word(choice::<Mode>),
         option: "--pin-mode",
-        variable: variables::PIN_MODE,
+        variable: "CUDARUN_PIN_MODE",
         trust: Trust::Always,
         example: r#"pin-mode = "audit"                # how the loader is led, as --pin-mode: docs/modes.md"#,
     },
@@ -123,7 +123,7 @@ pub const KEYS: [KeyRow; 18] = [
         of: "",
         takes: ValueKind::Range,
         option: "--require",
-        variable: variables::REQUIRE,
+        variable: "CUDARUN_REQUIRE",
         trust: Trust::Never,
         example: r#"cuda = "12"                       # of the picked libraries
 driver = ">=550"                  # the kernel's driver
@@ -182,7 +182,7 @@ cutensor = "vendor/cutensor/lib"  # a directory needs `cudarun allow`"#,
         of: "",
         takes: ValueKind::Words(source),
         option: "--without",
-        variable: variables::WITHOUT,
+        variable: "CUDARUN_WITHOUT",
         trust: Trust::Always,
         example: r#"without = ["conda"]               # as --without"#,
     },
@@ -204,7 +204,7 @@ cutensor = "vendor/cutensor/lib"  # a directory needs `cudarun allow`"#,
         of: "",
         takes: ValueKind::Word(choice::<Level>),
         option: "",
-        variable: variables::VERIFY_LEVEL,
+        variable: "CUDARUN_VERIFY_LEVEL",
         trust: Trust::For(&["load", "handle"]),
         example: r#"level = "conv"                    # load, handle, conv or deep: docs/proof.md"#,
     },

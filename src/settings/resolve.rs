@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Common, Wishes};
+use crate::cli::{Common, LibraryOptions};
 use crate::environment::Diff;
 use crate::error::Error;
 use crate::host::Host;
@@ -118,10 +118,10 @@ impl SettingSources {
     pub fn read(
         host: &Host,
         common: &Common,
-        wishes: &Wishes,
+        library_options: &LibraryOptions,
         purpose: Purpose,
     ) -> Result<SettingSources, Error> {
-        let options = invocation::options(common, wishes)?;
+        let options = invocation::options(common, library_options)?;
         let (variables, mut faults) = invocation::variables(&host.env);
         let mut found = files::find(host, &choice(host, common));
         faults.append(&mut found.faults);
@@ -141,7 +141,7 @@ impl SettingSources {
             found,
             files,
             faults,
-            lock: wishes.lock.clone(),
+            lock: library_options.lock.clone(),
             purpose,
         })
     }

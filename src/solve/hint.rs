@@ -39,7 +39,7 @@ pub enum Hint {
     /// The driver's libraries are missing.
     InstallDriver,
     /// The user's own settings exclude a solution: those for these families, at this place.
-    ChangeWish {
+    ChangeRequirement {
         families: BTreeSet<String>,
         by: Asker,
     },

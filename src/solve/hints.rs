@@ -20,7 +20,7 @@ type Way = fn(&Conflict, &World<'_>) -> Vec<Hint>;
 /// What could help, the best first.
 const WAYS: [Way; 13] = [
     for_machine,
-    |conflict, _| change_wishes(conflict, &conflict.unmet),
+    |conflict, _| change_requirements(conflict, &conflict.unmet),
     |conflict, _| conflict.unmet.iter().filter_map(impossible_range).collect(),
     |conflict, _| Vec::from_iter(newer_driver(&conflict.unmet)),
     |_, _| vec![Hint::InstallDriver],
@@ -31,7 +31,7 @@ const WAYS: [Way; 13] = [
     |conflict, world| Vec::from_iter(debian_packages(&conflict.unmet, world)),
     replaced,
     to_install,
-    |conflict, _| change_wishes(conflict, &[]),
+    |conflict, _| change_requirements(conflict, &[]),
 ];
 
 /// What could help, the best first. Each is found when it is asked for: some cost a solution.
@@ -65,7 +65,7 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
             }
             Demand::Cuda(_) | Demand::Brand { .. } => {}
         }
-        hints.push(Hint::ChangeWish {
+        hints.push(Hint::ChangeRequirement {
             families: BTreeSet::new(),
             by: condition.by.clone(),
         });
@@ -135,15 +135,15 @@ fn other_build(asker: &Asker, world: &World<'_>) -> Option<Hint> {
 /// Suggests changing the user's own settings where they exclude a solution. A range that is the only side of its
 /// contradiction does not count, since installing a version within it helps; nor does a range that an installation for
 /// another CUDA would meet.
-fn change_wishes(conflict: &Conflict, unmet: &[Unmet]) -> Vec<Hint> {
+fn change_requirements(conflict: &Conflict, unmet: &[Unmet]) -> Vec<Hint> {
     conflict
         .contradictions
         .iter()
-        .filter_map(|one| change_wish(one, unmet))
+        .filter_map(|one| change_requirement(one, unmet))
         .collect()
 }
 
-fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
+fn change_requirement(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
     let several = contradiction.members.len() > 1
         && !unmet
             .iter()
@@ -165,7 +165,7 @@ fn change_wish(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<Hint> {
         }
     }
     let by = first?.clone();
-    Some(Hint::ChangeWish { families, by })
+    Some(Hint::ChangeRequirement { families, by })
 }
 
 /// Names a range of the user's that allows no version that serves the program: no installation could meet both.
@@ -174,7 +174,7 @@ fn impossible_range(missing: &Unmet) -> Option<Hint> {
     let impossible = missing.requirements.iter().find(
         |one| matches!(&one.want, Want::Within(range) if range.oldest_from(floor).is_none()),
     )?;
-    Some(Hint::ChangeWish {
+    Some(Hint::ChangeRequirement {
         families: BTreeSet::from([missing.family.clone()]),
         by: impossible.by.clone(),
     })

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::world::{World, serves};
 use crate::inventory::{Gpu, Inventory};
-use crate::requirements::{Demand, MachineRequirement};
+use crate::requirements::{Demand, MachinePart, MachineRequirement};
+use crate::text::show;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// A requirement that does not hold. JSON calls it a condition.
@@ -34,6 +35,41 @@ pub struct MachineFacts {
     pub cuda: Option<CudaVersion>,
     /// The visible GPUs: models and compute capabilities.
     pub gpus: Vec<(String, Option<ComputeCapability>)>,
+}
+
+impl MachineFacts {
+    /// What this part of the machine is, in words.
+    pub fn of(&self, part: MachinePart) -> String {
+        match part {
+            MachinePart::Driver => self.driver_in_words(),
+            MachinePart::Gpu => self.gpus_in_words(),
+            MachinePart::All => format!("{}; {}", self.driver_in_words(), self.gpus_in_words()),
+        }
+    }
+
+    fn driver_in_words(&self) -> String {
+        match (self.driver, self.cuda) {
+            (None, _) => "no driver".to_owned(),
+            (Some(driver), Some(cuda)) => format!("driver {driver}, with CUDA {cuda}"),
+            (Some(driver), None) => format!("driver {driver}"),
+        }
+    }
+
+    fn gpus_in_words(&self) -> String {
+        let mut gpus = Vec::new();
+        for (model, capability) in &self.gpus {
+            let mut gpu = show(model);
+            if let Some(capability) = capability {
+                gpu.push_str(&format!(", compute capability {capability}"));
+            }
+            gpus.push(gpu);
+        }
+        gpus.dedup();
+        if gpus.is_empty() {
+            return "no GPU".to_owned();
+        }
+        gpus.join("; ")
+    }
 }
 
 /// The requirements that certainly do not hold.

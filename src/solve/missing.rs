@@ -239,7 +239,7 @@ fn missing(offered: Offered, platform: Platform<'_>) -> Option<MissingWheel> {
 
 /// A family that the user wants, whatever is installed.
 #[derive(Clone, Debug)]
-pub struct FamilyWish {
+pub struct FamilyRange {
     pub family: &'static str,
     pub range: Range,
 }
@@ -247,12 +247,12 @@ pub struct FamilyWish {
 /// The newest wheels of these families, and of those that they are linked against, for one CUDA major: the given
 /// one, or the newest that the driver runs. If those at hand are not enough, all wheels count. Fails with the first family that has no wheel.
 pub fn wheels_of(
-    wishes: &[FamilyWish],
+    wanted: &[FamilyRange],
     cuda: Option<u32>,
     machine: u16,
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
-) -> Result<Vec<MissingWheel>, FamilyWish> {
+) -> Result<Vec<MissingWheel>, FamilyRange> {
     let platform = Platform {
         machine,
         glibc: inventory.glibc.unwrap_or_default(),
@@ -270,15 +270,15 @@ pub fn wheels_of(
         .filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
     let mut lacking = None;
     for major in fitting {
-        match of_major(wishes, major, platform) {
+        match of_major(wanted, major, platform) {
             Ok(wheels) => return Ok(wheels),
-            Err(wish) => lacking = lacking.or(Some(wish)),
+            Err(one) => lacking = lacking.or(Some(one)),
         }
     }
     match at_hand {
-        Some(_) => wheels_of(wishes, cuda, machine, inventory, None),
+        Some(_) => wheels_of(wanted, cuda, machine, inventory, None),
         None => lacking
-            .or(wishes.first().cloned())
+            .or(wanted.first().cloned())
             .map_or(Ok(Vec::new()), Err),
     }
 }
@@ -286,16 +286,16 @@ pub fn wheels_of(
 /// The wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
 /// are not enough, all wheels count. Fails if there are none.
 pub fn wheels_of_toolkit(
-    wish: &FamilyWish,
+    one: &FamilyRange,
     machine: u16,
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
-) -> Result<Vec<MissingWheel>, FamilyWish> {
+) -> Result<Vec<MissingWheel>, FamilyRange> {
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
     let mut rows: Vec<_> = toolkits()
         .iter()
         .rev()
-        .filter(|row| wish.range.allows(&row.version))
+        .filter(|row| one.range.allows(&row.version))
         .collect();
     rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
     for at_hand in [at_hand, None] {
@@ -320,41 +320,41 @@ pub fn wheels_of_toolkit(
         }
         return Ok(wheels);
     }
-    Err(wish.clone())
+    Err(one.clone())
 }
 
 fn of_major(
-    wishes: &[FamilyWish],
+    wanted: &[FamilyRange],
     major: u32,
     platform: Platform<'_>,
-) -> Result<Vec<MissingWheel>, FamilyWish> {
-    let mut pending: VecDeque<FamilyWish> = wishes.iter().cloned().collect();
+) -> Result<Vec<MissingWheel>, FamilyRange> {
+    let mut pending: VecDeque<FamilyRange> = wanted.iter().cloned().collect();
     let mut done = BTreeSet::new();
     let mut found = Vec::new();
-    while let Some(wish) = pending.pop_front() {
-        if !done.insert(wish.family) {
+    while let Some(one) = pending.pop_front() {
+        if !done.insert(one.family) {
             continue;
         }
         let newest = wheels()
             .iter()
-            .filter(|wheel| wheel.family == wish.family && wheel.cuda == major)
+            .filter(|wheel| wheel.family == one.family && wheel.cuda == major)
             .flat_map(|wheel| {
                 wheel
                     .releases()
                     .filter_map(|version| platform.file(wheel, version))
                     .map(move |file| (wheel, file))
             })
-            .filter(|(_, file)| wish.range.allows(&file.version))
+            .filter(|(_, file)| one.range.allows(&file.version))
             .max_by_key(|(_, file)| file.version);
         let Some((wheel, file)) = newest else {
-            return Err(wish);
+            return Err(one);
         };
         found.push(of_row(wheel, file));
         let families = wheel
             .needs
             .iter()
             .filter_map(|name| catalog().family_of(name));
-        pending.extend(families.map(|(family, _)| FamilyWish {
+        pending.extend(families.map(|(family, _)| FamilyRange {
             family: &family.name,
             range: Range::any(),
         }));

@@ -49,7 +49,7 @@ mod world;
 
 pub use hint::{Hint, Wanted};
 pub use machine::{Broken, Judged, MachineFacts, judge};
-pub use missing::{FamilyWish, Lack, lack, lack_and_wanted, wheels_of, wheels_of_toolkit};
+pub use missing::{FamilyRange, Lack, lack, lack_and_wanted, wheels_of, wheels_of_toolkit};
 pub use outcome::{
     Absent, Caution, Conflict, Contradiction, ContradictionSide, ForcedCopy, KeptPreload,
     MissingWheel, Outcome, PathElement, Pick, Plan, Rejection, Removal, Summary, Unmet, Unpinned,

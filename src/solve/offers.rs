@@ -82,7 +82,7 @@ pub(super) fn of_wheel(
     }
 }
 
-/// The installation that meets the wish of a hint, and those of the libraries that it is linked against, in one
+/// The installation that a hint asks for, and those of the libraries that it is linked against, in one
 /// directory.
 pub(super) fn of_wanted(
     wanted: &Wanted,

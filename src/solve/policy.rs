@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::host::FileId;
 use crate::inventory::Origin;
 
-/// The caller's wishes beyond the requirements of the program.
+/// The caller's preferences beyond the requirements of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Directories whose children are our own views: never an input.

@@ -161,7 +161,7 @@ fn came_with_target(installation: &Installation, program: &Program) -> bool {
     })
 }
 
-/// The number of the user's wishes that it meets.
+/// The number of the user's preferences that it meets.
 fn preferred(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> i64 {
     let mut count = 0;
     for requirement in world.requirements_of(&slot.family.name) {

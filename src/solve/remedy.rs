@@ -104,7 +104,7 @@ impl Remedied {
                     self.set_driver(running);
                 }
             }
-            Hint::ChangeWish { families, by } => {
+            Hint::ChangeRequirement { families, by } => {
                 self.program.requirements.retain(|requirement| {
                     let is_changed = match requirement {
                         Requirement::Library(one) => {

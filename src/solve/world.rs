@@ -1,4 +1,4 @@
-//! The input of every stage: the machine, the requirements, the caller's wishes.
+//! The input of every stage: the machine, the requirements, the caller's preferences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -128,19 +128,23 @@ fn options_before_a_verb_apply_to_the_verb() {
         let verb = parse(&format!("--uses torch {verb} --uses jax python"))
             .unwrap()
             .verb;
-        let (wishes, words) = match verb {
-            Some(Verb::Explain(explain)) => (explain.question.wishes, explain.question.words),
-            Some(Verb::Export(Export { question, .. })) => (question.wishes, question.words),
-            Some(Verb::Verify(verify)) => (verify.wishes, verify.words),
+        let (library_options, words) = match verb {
+            Some(Verb::Explain(explain)) => {
+                (explain.question.library_options, explain.question.words)
+            }
+            Some(Verb::Export(Export { question, .. })) => {
+                (question.library_options, question.words)
+            }
+            Some(Verb::Verify(verify)) => (verify.library_options, verify.words),
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            (wishes.uses, words),
+            (library_options.uses, words),
             (vec!["torch".into(), "jax".into()], vec!["python".into()])
         );
     }
     let run = |line: &str| match parse(line).unwrap().verb {
-        Some(Verb::Run(run)) => (run.start.wishes.uses.join(","), run.start.verify),
+        Some(Verb::Run(run)) => (run.start.library_options.uses.join(","), run.start.verify),
         other => panic!("{other:?}"),
     };
     assert_eq!(
@@ -153,7 +157,7 @@ fn options_before_a_verb_apply_to_the_verb() {
     );
     let start = parse("--uses torch --verify never python").unwrap();
     assert_eq!(
-        (start.start.wishes.uses, start.start.verify),
+        (start.start.library_options.uses, start.start.verify),
         (vec!["torch".to_owned()], Some(VerifyWhen::Never))
     );
     for line in [

@@ -65,8 +65,14 @@ pub fn decided_with(machine: &Machine, variables: &[(&str, &str)], words: &[&str
         panic!("{words:?}")
     };
     let command = command_of(&explain.question.words);
-    let wishes = &explain.question.wishes;
-    let request = Request::new(&host, &cli.common, wishes, Some(&command), Purpose::Answer);
+    let library_options = &explain.question.library_options;
+    let request = Request::new(
+        &host,
+        &cli.common,
+        library_options,
+        Some(&command),
+        Purpose::Answer,
+    );
     let mut settings = request
         .settings()
         .unwrap_or_else(|error| panic!("{words:?}: {error}"));

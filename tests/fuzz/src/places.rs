@@ -11,7 +11,7 @@ use cudarun::host::Host;
 use cudarun::image::Image;
 use cudarun::inventory::{self, Inventory, ScanCache, Scope};
 use cudarun::program::{self, Command};
-use cudarun::cli::{Common, Wishes};
+use cudarun::cli::{Common, LibraryOptions};
 use cudarun::settings::resolve::{Purpose, SettingSources, Settings};
 use cudarun::kept::{self, StartKey};
 use cudarun::storage;
@@ -107,7 +107,7 @@ pub fn startup(bytes: &[u8]) {
         let sources = SettingSources::read(
             &place.host,
             &Common::default(),
-            &Wishes::default(),
+            &LibraryOptions::default(),
             Purpose::Examine,
         );
         let settings = sources

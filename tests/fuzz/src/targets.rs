@@ -297,11 +297,11 @@ fn record(bytes: &[u8]) {
 fn variables_of_settings(bytes: &[u8]) {
     const NAMES: [&str; 6] = [
         variables::PIN,
-        variables::PIN_MODE,
-        variables::REQUIRE,
+        "CUDARUN_PIN_MODE",
+        "CUDARUN_REQUIRE",
         variables::LOCKED,
         variables::VERIFY,
-        variables::VERIFY_LEVEL,
+        "CUDARUN_VERIFY_LEVEL",
     ];
     let values = bytes.split(|byte| *byte == 0).zip(NAMES);
     let env: Environment = values
