@@ -55,10 +55,15 @@ pub enum ToolkitReason {
     #[error("{} needs CUDA {}", show(.framework), .needs.major)]
     OtherMajor {
         needs: CudaVersion,
+        #[serde(rename = "by")]
         framework: String,
     },
     #[error("has no {}, which the headers of {} include", show(.header), show(.framework))]
-    HeaderMissing { header: String, framework: String },
+    HeaderMissing {
+        header: String,
+        #[serde(rename = "by")]
+        framework: String,
+    },
     #[error("makes no code for compute capability {gpu}")]
     NoCode { gpu: ComputeCapability },
     #[error("accepts GCC up to {newest}, and the default GCC here is {found}")]

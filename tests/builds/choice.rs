@@ -106,6 +106,17 @@ fn the_minor_of_the_framework_comes_first_and_the_nearest_one_next() {
     assert_eq!(picked(&old, &[]), "12.1.105");
 }
 
+#[test]
+fn a_rejected_toolkit_says_by_whom_in_json() {
+    let toolkits = ["12.4.131", "13.0.88"]
+        .map(|release| installed(release, 15))
+        .concat();
+    let build = build(&python(&[torch("12.4"), toolkits]), &[], &[]);
+    let rejected = &build["rejected"][0];
+    assert_eq!(rejected["reason"], "other-major", "{build}");
+    assert_eq!(rejected["by"], "torch 2.6.0", "{build}");
+}
+
 /// The control is the compiler itself, which a toolkit would bring.
 #[test]
 fn a_missing_program_is_named_before_a_missing_toolkit() {
