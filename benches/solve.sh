@@ -27,8 +27,8 @@ budget() {
         exit (took / yardstick > limit)
     }' || failed=1
 }
-budget "$copies copies solved" "$solved" 10 0
-budget "$copies copies, a conflict explained" "$explained" 50 0
+budget "$copies copies solved" "$solved" 10 0.6
+budget "$copies copies, a conflict explained" "$explained" 50 3.7
 more=$((copies * 10))
 read -r solved_more explained_more _ < <("$measure" solve "$more" 5)
 awk -v more="$more" -v solved="$((solved_more))" -v explained="$((explained_more))" -v one="$solved" -v other="$explained" 'BEGIN {

@@ -207,16 +207,16 @@ impl CheckContext<'_, '_, '_> {
         let host = self.facts.host;
         let mut evidence = Vec::new();
         for element in &self.facts.examination.elements {
+            if element.variable != variables::LIBRARY_PATH {
+                continue;
+            }
             let Some(directory) = &element.leads_to else {
                 continue;
             };
             let root = directory.parent().unwrap_or(directory);
             let is_environment = host.is_directory(&root.join("conda-meta"))
                 || host.is_file(&root.join("pyvenv.cfg"));
-            if element.variable == variables::LIBRARY_PATH
-                && is_environment
-                && host.is_file(&directory.join(name))
-            {
+            if is_environment && host.is_file(&directory.join(name)) {
                 evidence.push(element.evidence());
             }
         }

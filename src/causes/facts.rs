@@ -146,11 +146,11 @@ impl<'v> CheckContext<'v, '_, '_> {
         is_right: fn(&Host, &Path) -> bool,
     ) -> Option<CheckAnswer> {
         let host = self.facts.host;
+        if files.iter().any(|path| is_right(host, path)) {
+            return CheckAnswer::new(false, Vec::new());
+        }
         let mut evidence = Vec::new();
         for path in files {
-            if is_right(host, &path) {
-                return CheckAnswer::new(false, Vec::new());
-            }
             if host.stat(&path).is_err() {
                 evidence.push(FindingEvidence::absent(path));
             }

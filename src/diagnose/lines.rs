@@ -126,39 +126,44 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Time stamps, and the names of ranks, containers, pods and actors, as launchers put them before a line.
-static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = concat!(
-        r"^(?-u)\s*(?:",
-        r"\[\s*\d+\.\d+\]\s", // kernel
+/// Time stamps and other marks that loggers and container runtimes put before a line.
+static MARK: LazyLock<Regex> = LazyLock::new(|| {
+    prefix(concat!(
+        r"\[\s*\d+\.\d+\]\s",                                                  // kernel
         r"|[A-Z][a-z][a-z]\s+\d+\s[\d:]{8}\s\S+\s(?:[\w.-]+(?:\[\d+\])?:\s)?", // syslog
         r"|\[?\d{2,4}[-/:]\d\d[-/:]\d\d[\d.,:+ZT-]*\]?(?:\s\d\d:\d\d:\d\d\S*)?\s",
         r"|[IWEF]\d{4}\s[\d:.]+\s+\d+\s",               // glog
         r"|(?:stdout|stderr)\s[FP]\s|#\d+\s\d+\.\d+\s", // container runtimes, docker build
         r"|[A-Z]+\s\d\d-\d\d\s[\d:]{8}\s(?:\[[\w.]+:\d+\]\s)?", // vLLM
-        r"|(?P<speaker>\[\d+(?:,\d+)?\]<std\w+>:?|\[(?:default)?(?:rank)?\d+\]:?|\d{1,5}:\s",
-        r"|\([\w. -]*\b(?:pid|rank)=\d+[^)]*\)|[\w.-]+\s+\||\[pod/[^\]]*\]|[A-Za-z][\w-]*\d:\s)\s?",
         r#"|""#,
-        r")",
-    );
-    Regex::new(pattern).expect("a pattern of ours")
+    ))
 });
 
-/// Splits a line into the launcher's name for its process, or nothing, and the text without prefixes.
+/// The names of ranks, containers, pods and actors, as launchers put them before a line.
+static SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
+    prefix(concat!(
+        r"(?:\[\d+(?:,\d+)?\]<std\w+>:?|\[(?:default)?(?:rank)?\d+\]:?|\d{1,5}:\s",
+        r"|\([\w. -]*\b(?:pid|rank)=\d+[^)]*\)|[\w.-]+\s+\||\[pod/[^\]]*\]|[A-Za-z][\w-]*\d:\s)\s?",
+    ))
+});
+
+fn prefix(pattern: &str) -> Regex {
+    Regex::new(&format!(r"^(?-u)\s*(?:{pattern})")).expect("a pattern of ours")
+}
+
+/// Splits a line into the launcher's name for its process, or nothing, and the text without prefixes. Without groups a regex
+/// takes a tenth of the time.
 pub(super) fn speaker_and_text(line: &[u8]) -> (&[u8], &[u8]) {
     let (mut speaker, mut text): (&[u8], _) = (b"", line);
     for _ in 0..6 {
-        // To ask first is faster: the last time there is none.
-        if !PREFIX.is_match(text) {
+        if let Some(mark) = MARK.find(text) {
+            text = &text[mark.end()..];
+        } else if let Some(found) = SPEAKER.find(text) {
+            speaker = found.as_bytes().trim_ascii();
+            text = &text[found.end()..];
+        } else {
             break;
         }
-        let Some(found) = PREFIX.captures(text) else {
-            break;
-        };
-        speaker = found
-            .name("speaker")
-            .map_or(speaker, |name| name.as_bytes().trim_ascii());
-        text = &text[found.get_match().end()..];
     }
     (speaker, text)
 }

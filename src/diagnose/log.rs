@@ -163,16 +163,23 @@ impl LogReader {
 
     /// Adds a line to the messages that its process has begun.
     fn go_on(&mut self, speaker: &[u8], text: &[u8]) {
-        for _ in 0..self.open.len() {
-            let Some(mut open) = self.open.pop_front() else {
-                return;
-            };
+        let mut is_one_whole = false;
+        for open in &mut self.open {
             if open.speaker == speaker {
                 open.text.push(b'\n');
                 open.text
                     .extend_from_slice(&text[..text.len().min(MAX_MORE_LENGTH)]);
                 open.more_lines += 1;
+                is_one_whole |= open.more_lines == MAX_MORE_LINES;
             }
+        }
+        if !is_one_whole {
+            return;
+        }
+        for _ in 0..self.open.len() {
+            let Some(open) = self.open.pop_front() else {
+                return;
+            };
             if open.more_lines == MAX_MORE_LINES {
                 self.close_open(&open);
             } else {

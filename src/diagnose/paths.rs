@@ -30,20 +30,29 @@ pub struct NamedPaths {
 
 impl NamedPaths {
     pub fn feed(&mut self, text: &[u8]) {
-        for captures in PATHS.captures_iter(text) {
+        // Lines of a traceback repeat, and groups take ten times as long as the match alone.
+        let mut last: &[u8] = b"";
+        for found in PATHS.find_iter(text) {
             if self.sites.len() + self.objects.len() + self.modules.len() >= MAX_PATHS {
                 return;
             }
-            self.sites
-                .extend(group(&captures, "site").map(PathBuf::from));
-            self.modules.extend(group(&captures, "module"));
-            self.objects
-                .extend(group(&captures, "object").map(PathBuf::from));
+            if found.as_bytes() != last {
+                last = found.as_bytes();
+                self.add(last);
+            }
         }
     }
-}
 
-fn group(captures: &regex::bytes::Captures<'_>, name: &str) -> Option<String> {
-    let bytes = captures.name(name)?.as_bytes();
-    Some(String::from_utf8_lossy(bytes).into_owned())
+    fn add(&mut self, found: &[u8]) {
+        let Some(captures) = PATHS.captures(found) else {
+            return;
+        };
+        let group = |name| {
+            let bytes = captures.name(name)?.as_bytes();
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        };
+        self.sites.extend(group("site").map(PathBuf::from));
+        self.modules.extend(group("module"));
+        self.objects.extend(group("object").map(PathBuf::from));
+    }
 }

@@ -110,11 +110,15 @@ impl Signatures {
 
     /// None if no message can begin on this line; true if one may go on in the next lines.
     pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
-        let candidates = self.candidates(line);
-        if candidates.is_empty() {
-            return None;
+        let mut may_go_on = None;
+        for found in self.literals.find_overlapping_iter(line) {
+            let patterns = &self.patterns_of_literal[found.pattern().as_usize()];
+            if patterns.iter().any(|index| self.patterns[*index].goes_on) {
+                return Some(true);
+            }
+            may_go_on = Some(false);
         }
-        Some(candidates.iter().any(|index| self.patterns[*index].goes_on))
+        may_go_on
     }
 
     /// The matches that begin in the first line of a text, in the order of the rows, one a row. Those of rows that are

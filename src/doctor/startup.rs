@@ -176,6 +176,11 @@ impl StartupLines {
             if code.is_empty() || code.starts_with('#') || code.len() > MAX_LINE {
                 continue;
             }
+            let is_following =
+                code.contains("cudarun") && (code.contains("follow") || code.contains("LD_AUDIT"));
+            if !is_following && !VARIABLES.iter().any(|variable| code.contains(variable)) {
+                continue;
+            }
             let line = StartupLine {
                 path: path.to_owned(),
                 number: number + 1,
@@ -186,7 +191,7 @@ impl StartupLines {
                     self.of_variables.push((variable, line.clone()));
                 }
             }
-            if code.contains("cudarun") && (code.contains("follow") || code.contains("LD_AUDIT")) {
+            if is_following {
                 self.following.push(line);
             }
         }

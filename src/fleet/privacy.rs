@@ -212,6 +212,9 @@ fn is_of_name(c: char) -> bool {
 
 /// True for a word in the names of systems, libraries and frameworks. Replaced there, it would make another machine.
 fn is_known(word: &str) -> bool {
+    if COMMON.contains(&word) || SYSTEM.contains(&word) {
+        return true;
+    }
     let mut names = Vec::new();
     for framework in &catalog().frameworks {
         names.push(&framework.name);
@@ -226,7 +229,7 @@ fn is_known(word: &str) -> bool {
     let mut words = names
         .into_iter()
         .flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
-    COMMON.contains(&word) || SYSTEM.contains(&word) || words.any(|other| other == word)
+    words.any(|other| other == word)
 }
 
 /// A command line as a description of this user's machine has it.

@@ -224,10 +224,10 @@ impl<'h> Style<'h> {
 
     /// Rows in columns, two blanks between. Each row begins with a prefix, and a long cell is folded under itself.
     pub(super) fn columns(self, prefix: &str, rows: &[Vec<String>]) -> String {
-        let mut rows = rows.to_vec();
-        for cell in rows.iter_mut().flatten() {
-            *cell = self.shortened(cell);
-        }
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| self.shortened(cell)).collect())
+            .collect();
         let starts = self.starts(prefix.len(), &rows);
         let near = prefix.len() + INDENT;
         let mut text = String::new();

@@ -257,7 +257,7 @@ fn finish(answer: impl Serialize) -> String {
         cudarun: env!("CARGO_PKG_VERSION"),
     };
     match serde_json::to_string_pretty(&stamped) {
-        Ok(text) => printable(&text),
+        Ok(text) => printable(text),
         Err(error) => finish(json!({ "error": error.to_string() })),
     }
 }
@@ -271,11 +271,16 @@ struct Stamped<T> {
 }
 
 /// Adds a line end, and escapes what JSON allows and a terminal obeys: control codes, and characters that turn or hide text.
-fn printable(text: &str) -> String {
+fn printable(mut text: String) -> String {
+    let is_escaped = |character| character != '\n' && is_hostile(character);
+    if !text.contains(is_escaped) {
+        text.push('\n');
+        return text;
+    }
     let mut printable = String::with_capacity(text.len() + 1);
     for character in text.chars() {
         // Of the control codes of ASCII, only the line ends of the layout are left.
-        if character != '\n' && is_hostile(character) {
+        if is_escaped(character) {
             printable.push_str(&format!("\\u{:04x}", u32::from(character)));
         } else {
             printable.push(character);
