@@ -74,7 +74,7 @@ while read -r log limit; do
     compare "$log" "$(median "$log.times")" "$(median "$log.grep")" grep "$limit" "$(most "$log.times")"
 done <<'END'
 ordinary 7
-repeated 24
+repeated 12
 different 110
 END
 compare short "$(median short.times)" "$(median doctor)" doctor 2.2 "$(most short.times)"

@@ -124,7 +124,7 @@ impl Lock {
         let gpus = gpus.map(Demand::Gpu);
         for demand in driver.into_iter().chain(gpus).chain(self.cuda()) {
             let requirement = MachineRequirement {
-                only_with_gpu: demand.part() != MachinePart::All,
+                only_with_gpu: matches!(demand.part(), MachinePart::Driver | MachinePart::Gpu),
                 ..MachineRequirement::of_person(demand, by.clone())
             };
             requirements.push(requirement.into());
