@@ -24,10 +24,16 @@ pub struct ErrorRow {
     #[serde(default)]
     pub literals: Vec<Vec<String>>,
     pub sample: Vec<String>,
+    /// The frameworks that print it; none if any program may.
+    #[serde(default)]
+    pub by: Vec<String>,
     #[serde(default)]
     pub also: Vec<String>,
     #[serde(default)]
     pub cause: Vec<PossibleCause>,
+    /// Numbers of errors of CUDA's driver and runtime that mean the same.
+    #[serde(default)]
+    pub code: Vec<u32>,
     #[serde(default)]
     pub threads: u32,
     #[serde(default)]
@@ -98,6 +104,8 @@ pub enum Capture {
     Ptx,
     /// The name or number of a status.
     Status,
+    /// The number of an error of CUDA's driver or runtime: the row is the one that has this number.
+    Code,
     /// A header file.
     Header,
     /// The newest version of the compiler that is accepted.

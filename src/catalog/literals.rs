@@ -23,7 +23,9 @@ pub(super) fn of_rows(errors: &Errors) -> Result<Vec<Vec<Vec<String>>>, String> 
 
 fn of_regex(source: &str) -> Result<Vec<String>, String> {
     let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
-    let syntax = parser.parse(source).map_err(|error| error.to_string())?;
+    // They are searched for in any case.
+    let source = source.replace("(?i)", "").replace("(?i:", "(?:");
+    let syntax = parser.parse(&source).map_err(|error| error.to_string())?;
     // A message may go on in the next lines.
     let literals = of_syntax(&syntax, source.contains(r"\s")).unwrap_or_default();
     let texts: Result<Vec<String>, _> = literals.into_iter().map(String::from_utf8).collect();

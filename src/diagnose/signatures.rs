@@ -61,6 +61,8 @@ pub struct Signatures {
     literals: AhoCorasick,
     /// The indexes of the patterns that have a literal.
     patterns_of_literal: Vec<Vec<usize>>,
+    /// The rows of the numbers of CUDA's errors.
+    row_of_code: BTreeMap<u32, usize>,
 }
 
 impl Signatures {
@@ -72,7 +74,9 @@ impl Signatures {
 
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
         let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
+        let mut row_of_code = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
+            row_of_code.extend(row.code.iter().map(|code| (*code, index)));
             for (source, own_literals) in row.regex.iter().zip(&row.literals) {
                 for literal in own_literals {
                     literals.entry(literal).or_default().push(patterns.len());
@@ -86,23 +90,34 @@ impl Signatures {
             }
         }
         let (literals, patterns_of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
-        let literals = AhoCorasick::new(literals).map_err(|error| error.to_string())?;
+        let literals = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .build(literals)
+            .map_err(|error| error.to_string())?;
         Ok(Signatures {
             rows,
             patterns,
             literals,
             patterns_of_literal,
+            row_of_code,
         })
     }
 
-    /// The patterns that may match a message which begins on this line, in the order of the rows.
+    /// The patterns that may match a message which begins on this line, in the order of their literals.
+    fn possible(&self, line: &[u8]) -> impl Iterator<Item = usize> {
+        let found = self.literals.find_overlapping_iter(line);
+        found.flat_map(|found| {
+            let patterns = &self.patterns_of_literal[found.pattern().as_usize()];
+            patterns.iter().copied()
+        })
+    }
+
+    /// The same, in the order of the rows.
     fn candidates(&self, line: &[u8]) -> Vec<usize> {
         let mut candidates = Vec::new();
-        for found in self.literals.find_overlapping_iter(line) {
-            for index in &self.patterns_of_literal[found.pattern().as_usize()] {
-                if let Err(position) = candidates.binary_search(index) {
-                    candidates.insert(position, *index);
-                }
+        for index in self.possible(line) {
+            if let Err(position) = candidates.binary_search(&index) {
+                candidates.insert(position, index);
             }
         }
         candidates
@@ -111,9 +126,8 @@ impl Signatures {
     /// None if no message can begin on this line; true if one may go on in the next lines.
     pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
         let mut may_go_on = None;
-        for found in self.literals.find_overlapping_iter(line) {
-            let patterns = &self.patterns_of_literal[found.pattern().as_usize()];
-            if patterns.iter().any(|index| self.patterns[*index].goes_on) {
+        for index in self.possible(line) {
+            if self.patterns[index].goes_on {
                 return Some(true);
             }
             may_go_on = Some(false);
@@ -134,15 +148,25 @@ impl Signatures {
             let text = if pattern.goes_on { text } else { line };
             if let Some((captures, range)) = pattern.find(text, full.contains(&pattern.row))
                 && range.start <= line.len()
+                && let Some(row) = self.row(pattern, &captures)
             {
                 matches.push(Match {
-                    row: &self.rows[pattern.row],
-                    key: (pattern.row, captures),
+                    row: &self.rows[row],
+                    key: (row, captures),
                     range,
                 });
             }
         }
+        matches.sort_by_key(|found| found.key.0);
         matches
+    }
+
+    /// The row of a match: that of its number, where it states one; none for a number that means nothing known.
+    fn row(&self, pattern: &Pattern, captures: &Captures) -> Option<usize> {
+        let Some(code) = captures.get(Capture::Code) else {
+            return Some(pattern.row);
+        };
+        self.row_of_code.get(&code.parse().ok()?).copied()
     }
 }
 
