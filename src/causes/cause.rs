@@ -51,6 +51,8 @@ pub enum Certainty {
 pub struct Cause<'m> {
     pub fault: Fault,
     pub certainty: Certainty,
+    /// The check rules it out here, and the text may be from another machine.
+    pub is_not_here: bool,
     pub message: &'m Message,
     /// The library, file, version or tool that it is about.
     pub subject: Option<String>,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::cause::CheckAnswer;
-use super::facts::{CheckContext, NamedLibrary};
+use super::facts::{CheckContext, NamedLibrary, TextOrigin};
 use super::library_checks::parse_version;
 use crate::catalog::{Capture, Fault as F, PossibleCause};
 use crate::diagnose::Captures;
@@ -35,7 +35,7 @@ impl CheckContext<'_, '_, '_> {
         possible: &PossibleCause,
         captures: &Captures,
     ) -> Option<CheckAnswer> {
-        if self.facts.is_elsewhere {
+        if self.facts.text_origin == TextOrigin::Elsewhere {
             return None;
         }
         let answer = self.check_fault(possible, captures)?;

@@ -30,11 +30,21 @@ pub struct Facts<'f, 'h> {
     pub toolkits: LazyCell<Vec<Toolkit>, Box<dyn FnOnce() -> Vec<Toolkit> + 'f>>,
     /// The user named the program, or the text names its environment.
     pub is_program_known: bool,
-    /// The text is from another machine, so no check of this one says anything.
-    pub is_elsewhere: bool,
+    pub text_origin: TextOrigin,
     /// The start that failed: as without cudarun, or with the plan.
     pub failed: LoaderStart<'h>,
     pub is_pinned: bool,
+}
+
+/// Where a text was written, as far as it shows that. People paste the messages of a colleague, a cluster or a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextOrigin {
+    /// A program wrote it here, or it names files that are here.
+    Here,
+    /// What this machine does not confirm may still be the cause.
+    Unknown,
+    /// Another machine: no check of this one says anything.
+    Elsewhere,
 }
 
 /// The program's start in an environment: the search of the loader, and the files that it maps.

@@ -10,5 +10,5 @@ mod rank;
 mod tool_checks;
 
 pub use cause::{Cause, Certainty};
-pub use facts::{Facts, LoaderStart};
+pub use facts::{Facts, LoaderStart, TextOrigin};
 pub use rank::{FoundElsewhere, causes, causes_found, contradicts, subject};

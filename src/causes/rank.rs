@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::cause::{Cause, Certainty};
 use super::checks::is_of_doctor;
-use super::facts::{CheckContext, Facts, LoaderStart, NamedLibrary};
+use super::facts::{CheckContext, Facts, LoaderStart, NamedLibrary, TextOrigin};
 use super::library_checks::parse_version;
 use crate::builds::compilers;
 use crate::catalog::{Capture, ErrorKind, Family, Fault, PossibleCause, States};
@@ -188,7 +188,11 @@ fn check_cause<'m>(
     if !possible.certain {
         let may_confirm = message.row.kind != ErrorKind::Clue && !possible.unsure;
         if !answer.is_confirmed && !possible.stated {
-            cause.certainty = Certainty::IsNot;
+            if facts.text_origin == TextOrigin::Here {
+                cause.certainty = Certainty::IsNot;
+            } else {
+                cause.is_not_here = true;
+            }
         } else if answer.is_confirmed && may_confirm {
             cause.certainty = Certainty::Is;
         }
@@ -208,11 +212,17 @@ fn check_cause<'m>(
 }
 
 impl<'m> Cause<'m> {
+    /// True for what is certain about the program and not about the machine.
+    pub fn is_of_program(&self) -> bool {
+        self.certainty == Certainty::Is && self.findings.is_empty() && !self.evidence.is_empty()
+    }
+
     /// A cause of which nothing is known here.
     fn unknown(message: &'m Message, possible: &PossibleCause) -> Cause<'m> {
         Cause {
             fault: possible.cause,
             certainty: Certainty::MayBe,
+            is_not_here: false,
             message,
             subject: subject(message, possible).map(str::to_owned),
             evidence: Vec::new(),

@@ -12,8 +12,8 @@ use super::{
     Exit, command_of, deliver, described, doctor, machine, on_node, only_here, print, say,
     say_before, say_notes, say_refusal, settings_of,
 };
-use crate::catalog::Fault;
-use crate::causes::{self, FoundElsewhere};
+use crate::catalog::{Fault, catalog};
+use crate::causes::{self, Cause, FoundElsewhere, TextOrigin};
 use crate::cli::{Common, Diagnose, LibraryOptions, PageOptions};
 use crate::crash;
 use crate::diagnose::{Log, LogReader, NamedPaths, ProgramEnd};
@@ -26,13 +26,18 @@ use crate::launch::{self, Exec};
 use crate::pin::Decision;
 use crate::pipeline::{Change, FailedStart, ProofOptions, Request, StartFacts};
 use crate::program::Command;
-use crate::report::{self, Diagnosis, Style};
+use crate::report::{self, Diagnosis, Style, TargetChoice};
 use crate::settings::resolve::Purpose;
 use crate::text::show;
 use crate::variables;
 
 /// How long to wait for the first bytes on a pipe. A batch system's pipe may stay silent as long as the job runs.
 const FIRST_DATA_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Directories that tell nothing about whose machine it is.
+const SYSTEM_DIRECTORIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
+/// Programs whose environments are asked about one text.
+const MAX_TARGETS: usize = 4;
 
 /// True if there is a text to explain. It is in an option, or on standard input: where no program is named, or where a pipe or a
 /// file brings data.
@@ -61,33 +66,66 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         tell(common, options, style, &known_from_text(&log))?;
         return Ok(Exit::No);
     }
-    let (words, is_program_known) = match options.words.as_slice() {
-        [] => program_of(&host, &log.paths),
-        words => (words.to_vec(), true),
-    };
-    let is_elsewhere = options.words.is_empty() && is_elsewhere(&host, &log.paths);
-    let command = command_of(&words);
-    let command = Some(&command).filter(|_| !words.is_empty());
-    let request = Request::new(
-        &host,
-        common,
-        &options.library_options,
-        command,
-        Purpose::Answer,
-    );
+    let origin = origin(&host, options, &log.paths);
+    let targets = targets(&host, options, &log);
+    // Of several programs, the one that has the fault; of none, the first.
+    for target in targets.iter().filter(|_| targets.len() > 1) {
+        let mut has_fault = false;
+        explained_for(&host, common, options, &log, origin, target, |found| {
+            has_fault = found.causes.iter().any(Cause::is_of_program);
+            if has_fault {
+                let style = Style::stdout(common.color).of(&host);
+                tell(common, options, style, found)?;
+            }
+            Ok(())
+        })?;
+        if has_fault {
+            return Ok(Exit::Yes);
+        }
+    }
+    if let Some(target) = targets.first() {
+        explained_for(&host, common, options, &log, origin, target, |found| {
+            let style = Style::stdout(common.color).of(&host);
+            tell(common, options, style, found)
+        })?;
+    }
+    Ok(Exit::Yes)
+}
+
+/// A program that may have written the text; none asks about the machine alone.
+struct Target {
+    words: Vec<OsString>,
+    choice: TargetChoice,
+}
+
+/// Explains a text for a program that may have written it.
+fn explained_for(
+    host: &Host,
+    common: &Common,
+    options: &Diagnose,
+    log: &Log,
+    origin: TextOrigin,
+    target: &Target,
+    tell: impl FnOnce(&Diagnosis<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let command = command_of(&target.words);
+    let command = Some(&command).filter(|_| !target.words.is_empty());
+    let library_options = &options.library_options;
+    let request = Request::new(host, common, library_options, command, Purpose::Answer);
     let mut settings = settings_of(&request)?;
     let (facts, decision) = request.decision(&mut settings)?;
-    let text = Diagnosis {
-        program: &words,
-        is_program_guessed: !is_program_known,
-        is_elsewhere: is_elsewhere || causes::contradicts(&facts.inventory, &log.chain),
-        ..known_from_text(&log)
+    let text_origin = if causes::contradicts(&facts.inventory, &log.chain) {
+        TextOrigin::Elsewhere
+    } else {
+        origin
     };
-    explained(&facts, &decision, common, text, false, |found| {
-        let style = Style::stdout(common.color).of(&host);
-        tell(common, options, style, found)
-    })?;
-    Ok(Exit::Yes)
+    let text = Diagnosis {
+        program: &target.words,
+        choice: target.choice,
+        text_origin,
+        ..known_from_text(log)
+    };
+    explained(&facts, &decision, common, text, false, tell)
 }
 
 /// Adds the causes to what is known from a text, for `tell`.
@@ -101,8 +139,8 @@ fn explained(
 ) -> Result<(), Error> {
     let examination = doctor::examine_of(facts.host, common, &facts.inventory)?;
     let failed = FailedStart {
-        is_program_known: !text.is_program_guessed,
-        is_elsewhere: text.is_elsewhere,
+        is_program_known: !text.choice.is_guess(),
+        text_origin: text.text_origin,
         is_pinned,
     };
     let known = facts.of_failure(decision, &examination, common, failed);
@@ -126,8 +164,8 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
         causes: &[],
         elements: &[],
         program: &[],
-        is_program_guessed: false,
-        is_elsewhere: false,
+        choice: TargetChoice::Named,
+        text_origin: TextOrigin::Here,
         left_out: *left_out,
         is_empty: *is_empty,
     }
@@ -201,37 +239,90 @@ fn tell(
     )
 }
 
-/// Returns the Python whose environment the text names, or else the first in PATH, with the framework that the text
-/// names, or else the first that is installed. True if the text names them.
-fn program_of(host: &Host, paths: &NamedPaths) -> (Vec<OsString>, bool) {
+/// The programs whose environments are asked: the named one; else imports of the frameworks that the text names, or that print
+/// such a message, or that are installed, in the Python whose environment the text names, or else in the first in PATH.
+fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
+    if !options.words.is_empty() {
+        return vec![Target {
+            words: options.words.clone(),
+            choice: TargetChoice::Named,
+        }];
+    }
     let python = |site: &PathBuf| Some(site.ancestors().nth(3)?.join("bin/python3"));
-    let named = paths
-        .sites
-        .iter()
-        .filter_map(python)
-        .find(|python| host.is_executable(python));
-    let is_known = named.is_some();
+    let sites = log.paths.sites.iter().filter_map(python);
+    let named = sites.into_iter().find(|python| host.is_executable(python));
+    let is_named = named.is_some();
     let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
     let Ok(environment) = doctor::environment(host, &python) else {
-        return (Vec::new(), false);
+        return vec![Target {
+            words: Vec::new(),
+            choice: TargetChoice::Guessed,
+        }];
     };
     let here: Vec<&String> = doctor::frameworks(host, &environment).collect();
-    let module = here
+    let writers = log.chain.writers();
+    let prints = |module: &str| {
+        let framework = catalog().framework_of(module);
+        framework.is_some_and(|framework| writers.contains(framework.name.as_str()))
+    };
+    let mut modules = here.clone();
+    let mut choice = TargetChoice::Guessed;
+    if here
         .iter()
-        .find(|module| paths.modules.contains(**module))
-        .or(here.first());
-    let code = module.map(|module| ["-c".into(), format!("import {module}").into()]);
-    (
-        std::iter::once(python)
-            .chain(code.into_iter().flatten())
-            .collect(),
-        is_known,
-    )
+        .any(|module| log.paths.modules.contains(*module))
+    {
+        modules.retain(|module| log.paths.modules.contains(*module));
+    } else if here.iter().any(|module| prints(module)) {
+        modules.retain(|module| prints(module));
+        choice = TargetChoice::ByMessage;
+    } else if here.len() > 1 {
+        choice = TargetChoice::OfSeveral;
+    }
+    if is_named {
+        choice = TargetChoice::ByPath;
+    }
+    modules.truncate(MAX_TARGETS);
+    let mut targets = Vec::new();
+    for module in modules {
+        targets.push(Target {
+            words: vec![
+                python.clone(),
+                "-c".into(),
+                format!("import {module}").into(),
+            ],
+            choice,
+        });
+    }
+    if targets.is_empty() {
+        targets.push(Target {
+            words: vec![python],
+            choice,
+        });
+    }
+    targets
 }
 
-fn is_elsewhere(host: &Host, paths: &NamedPaths) -> bool {
-    let mut named = paths.sites.iter().chain(&paths.objects).peekable();
-    named.peek().is_some() && !named.any(|path| host.stat(path).is_ok())
+/// Where the text was written, by the files that it names: those of Python environments, or else libraries outside of the
+/// directories that every machine has. Who names the program means one of this machine.
+fn origin(host: &Host, options: &Diagnose, paths: &NamedPaths) -> TextOrigin {
+    if !options.words.is_empty() {
+        return TextOrigin::Here;
+    }
+    let mut named: Vec<&PathBuf> = paths.sites.iter().collect();
+    if named.is_empty() {
+        named.extend(&paths.objects);
+        named.retain(|path| {
+            let mut directories = SYSTEM_DIRECTORIES.iter();
+            !directories.any(|directory| path.starts_with(directory))
+        });
+    }
+    if named.is_empty() {
+        TextOrigin::Unknown
+    } else if named.iter().any(|path| host.stat(path).is_ok()) {
+        TextOrigin::Here
+    } else {
+        TextOrigin::Elsewhere
+    }
 }
 
 pub fn watch_program(host: &Host, common: &Common, options: &Diagnose) -> Result<Exit, Error> {

@@ -1,5 +1,7 @@
 //! Which of the messages of a log is the cause of the others.
 
+use std::collections::BTreeSet;
+
 use super::messages::Message;
 use crate::catalog::ErrorKind;
 
@@ -18,6 +20,12 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// The names of the frameworks that print the messages which explain the failure best.
+    pub fn writers(&self) -> BTreeSet<&'static str> {
+        let rows = self.leading.iter().map(|message| message.row);
+        rows.flat_map(|row| &row.by).map(String::as_str).collect()
+    }
+
     /// `messages` are in the order of the log.
     pub fn new(messages: Vec<Message>) -> Chain {
         let mut chain = Chain::default();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::progress::ProgressLine;
 use super::scan;
 use crate::builds::{Build, Compilers};
-use crate::causes;
+use crate::causes::{self, TextOrigin};
 use crate::cli::Common;
 use crate::doctor::Examination;
 use crate::fetch;
@@ -44,7 +44,7 @@ pub struct StartFacts<'h> {
 #[derive(Clone, Copy)]
 pub struct FailedStart {
     pub is_program_known: bool,
-    pub is_elsewhere: bool,
+    pub text_origin: TextOrigin,
     pub is_pinned: bool,
 }
 
@@ -199,7 +199,7 @@ impl<'h> StartFacts<'h> {
                     .unwrap_or_default()
             })),
             is_program_known: failed.is_program_known,
-            is_elsewhere: failed.is_elsewhere,
+            text_origin: failed.text_origin,
             failed: causes::LoaderStart {
                 searcher: self.searcher_before(),
                 prediction,

@@ -13,7 +13,7 @@ use super::extensions::pip_install;
 use super::hints::{self, shell_words};
 use super::words::{counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
-use crate::causes::{self, Cause, Certainty};
+use crate::causes::{self, Cause, Certainty, TextOrigin};
 use crate::diagnose::{Chain, Message};
 use crate::doctor::{FindingEvidence, JudgedElement, StartupLine};
 use crate::inventory::{ReadFault, distribution};
@@ -34,13 +34,33 @@ pub struct Diagnosis<'d> {
     pub elements: &'d [JudgedElement],
     /// The program that was looked at.
     pub program: &'d [OsString],
-    /// The user did not name the program, and neither does the text.
-    pub is_program_guessed: bool,
-    /// The text names paths that are not here, or a message is from a machine with a driver or a GPU that this one lacks.
-    pub is_elsewhere: bool,
+    pub choice: TargetChoice,
+    pub text_origin: TextOrigin,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
     pub is_empty: bool,
+}
+
+/// Why the answer is for this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetChoice {
+    /// The user named it, or it was run.
+    Named,
+    /// The text names a file of its environment.
+    ByPath,
+    /// Its framework prints the message.
+    ByMessage,
+    /// Of several that are installed, it has the fault or comes first.
+    OfSeveral,
+    /// Nothing else is here.
+    Guessed,
+}
+
+impl TargetChoice {
+    /// True if another program may have failed.
+    pub fn is_guess(self) -> bool {
+        !matches!(self, TargetChoice::Named | TargetChoice::ByPath)
+    }
 }
 
 impl Diagnosis<'_> {
@@ -87,7 +107,7 @@ impl Diagnosis<'_> {
 
     /// The cures of which the models of the solver and the loader say that they help.
     fn checked_cures(&self, cause: &Cause<'_>) -> Vec<Cure> {
-        let program = if self.is_program_guessed {
+        let program = if self.choice.is_guess() {
             "PROGRAM".to_owned()
         } else {
             shell_words(self.program)
@@ -231,19 +251,33 @@ fn shown<'c, 'm>(causes: &'c [Cause<'m>], all: bool) -> Vec<&'c Cause<'m>> {
 /// The limits of the answer.
 fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let mut text = String::new();
-    if diagnosis.is_program_guessed && !diagnosis.is_elsewhere {
+    let is_elsewhere = diagnosis.text_origin == TextOrigin::Elsewhere;
+    if diagnosis.choice.is_guess() && !is_elsewhere {
+        let why = match diagnosis.choice {
+            TargetChoice::ByMessage => "its framework prints such a message",
+            TargetChoice::OfSeveral if diagnosis.causes.iter().any(Cause::is_of_program) => {
+                "of the frameworks here, it has the fault"
+            }
+            TargetChoice::OfSeveral => "its framework is the most common here",
+            _ => "",
+        };
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!(": {why}")
+        };
         let about = match diagnosis.program {
             [] => "no program is named".to_owned(),
             words => format!(
-                "no program is named, so the answer is for `{}`",
+                "no program is named, so the answer is for `{}`{why}",
                 shell_words(words)
             ),
         };
         text.push_str(&format!(
-            "\n{about}: add the program that failed to the end of the command\n"
+            "\n{about}; add the program that failed to the end of the command\n"
         ));
     }
-    if diagnosis.is_elsewhere {
+    if is_elsewhere {
         text.push_str("\nthe message is from another machine: run this command there, or `cudarun doctor --save FILE` there and this command with `--node FILE` here\n");
     }
     if diagnosis.left_out > 0 {
@@ -265,6 +299,9 @@ fn cause(
     let sentence = self::sentence(cause);
     let title = match cause.certainty {
         Certainty::Is => style.error(&format!("it is: {sentence}")),
+        Certainty::MayBe if cause.is_not_here => style.warning(&format!(
+            "it may be, though not on this machine: {sentence}"
+        )),
         Certainty::MayBe => style.warning(&format!("it may be: {sentence}")),
         Certainty::IsNot => style.dim(&format!("it is not: {sentence}")),
     };

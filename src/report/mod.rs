@@ -30,8 +30,8 @@ mod words;
 
 pub use builds::{build_remarks, listed_toolkits};
 pub use diagnose::{
-    Diagnosis, diagnosis, ended, not_started, on_the_cpu, possible_cause, silent_input,
-    unknown_failure,
+    Diagnosis, TargetChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
+    silent_input, unknown_failure,
 };
 pub use doctor::{
     doctor_page, examination, examined_program, hidden_findings, missing_program, not_described,

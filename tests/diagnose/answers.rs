@@ -21,9 +21,13 @@ pub(super) struct Posted {
     pub(super) cause: String,
 }
 
-pub(super) fn posted(id: &str) -> Posted {
+pub(super) fn all_posted() -> Vec<Posted> {
     let Messages { message } = toml::from_str(include_str!("messages.toml")).unwrap();
     message
+}
+
+pub(super) fn posted(id: &str) -> Posted {
+    all_posted()
         .into_iter()
         .find(|message| message.id == id)
         .unwrap_or_else(|| panic!("no message {id}"))

@@ -11,6 +11,8 @@ mod healthy;
 mod logs;
 mod running;
 mod signatures;
+mod targets;
+mod travelled;
 
 /// The messages of a log that is fed in one piece.
 fn messages(log: &[u8]) -> Vec<Message> {

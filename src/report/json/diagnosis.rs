@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::object::{each, object};
-use crate::causes::Cause;
+use crate::causes::{Cause, TextOrigin};
 use crate::diagnose::Message;
 use crate::report::diagnose::{Cure, Diagnosis, sentence};
 use crate::report::doctor::shown_evidence;
@@ -15,7 +15,7 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis<'_>) -> Value {
         "causes": each(diagnosis.causes, |one| cause(one, diagnosis)),
         "harmless": each(&diagnosis.chain.harmless, MessageObject),
         "program": shell_words(diagnosis.program),
-        "elsewhere": diagnosis.is_elsewhere,
+        "elsewhere": diagnosis.text_origin == TextOrigin::Elsewhere,
         "left_out": diagnosis.left_out,
     })
 }
@@ -24,6 +24,7 @@ fn cause(cause: &Cause<'_>, diagnosis: &Diagnosis<'_>) -> Value {
     json!({
         "cause": cause.fault,
         "certainty": cause.certainty,
+        "not_here": cause.is_not_here,
         "what": sentence(cause),
         "said": MessageObject(cause.message),
         "evidence": each(&cause.evidence, shown_evidence),
