@@ -168,7 +168,7 @@ fn texts_that_were_not_learnt_from_are_recognised() {
 }
 
 /// Each posted message without the row that was written for it: the rows that are left know other texts of its kind. The
-/// figures are printed.
+/// figures are kept below.
 #[test]
 fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
     let mut posted = read(include_str!("messages.toml"));
@@ -198,17 +198,12 @@ fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
     let figures = format!(
         "{all} texts: {recognised} % recognised, right cause known for {known} %, first for {first} %"
     );
-    println!("{figures}");
-    assert!(
-        recognised >= RECOGNISED && known >= KNOWN && first >= FIRST,
-        "{figures}\n{missed}"
-    );
+    assert_eq!(figures, WITHOUT_OWN_ROW, "{missed}");
 }
 
-/// What the table reaches today; the goals are 95, 90 and 65.
-const RECOGNISED: u32 = 61;
-const KNOWN: u32 = 27;
-const FIRST: u32 = 10;
+/// The goals are 95, 90 and 65 %.
+const WITHOUT_OWN_ROW: &str =
+    "288 texts: 61 % recognised, right cause known for 27 %, first for 10 %";
 
 /// The row that explains a text best if there were no such row: the first root, or else symptom, or else clue.
 fn best_without(own: &ErrorRow, text: &str) -> Option<&'static ErrorRow> {
