@@ -195,15 +195,17 @@ fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
     }
     let all = u32::try_from(posted.len()).unwrap();
     let [recognised, known, first] = counts.map(|count| 100 * count / all);
-    let figures = format!(
-        "{all} texts: {recognised} % recognised, right cause known for {known} %, first for {first} %"
+    let figures = (recognised, known, first);
+    let (least_recognised, least_known, least_first) = WITHOUT_OWN_ROW;
+    assert!(
+        recognised >= least_recognised && known >= least_known && first >= least_first,
+        "{figures:?}\n{missed}"
     );
-    assert_eq!(figures, WITHOUT_OWN_ROW, "{missed}");
 }
 
-/// The goals are 95, 90 and 65 %.
-const WITHOUT_OWN_ROW: &str =
-    "288 texts: 61 % recognised, right cause known for 27 %, first for 10 %";
+/// Texts that are recognised, those whose right cause is in the list, and those where it is the first, in percent. The goals are 95,
+/// 90 and 65.
+const WITHOUT_OWN_ROW: (u32, u32, u32) = (88, 64, 22);
 
 /// The row that explains a text best if there were no such row: the first root, or else symptom, or else clue.
 fn best_without(own: &ErrorRow, text: &str) -> Option<&'static ErrorRow> {
