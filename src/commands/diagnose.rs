@@ -26,7 +26,7 @@ use crate::launch::{self, Exec};
 use crate::pin::Decision;
 use crate::pipeline::{Change, FailedStart, ProofOptions, Request, StartFacts};
 use crate::program::Command;
-use crate::report::{self, Diagnosis, Style, TargetChoice};
+use crate::report::{self, Diagnosis, ProgramChoice, Style};
 use crate::settings::resolve::Purpose;
 use crate::text::show;
 use crate::variables;
@@ -37,7 +37,7 @@ const FIRST_DATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Directories that tell nothing about whose machine it is.
 const SYSTEM_DIRECTORIES: [&str; 4] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64"];
 /// Programs whose environments are asked about one text.
-const MAX_TARGETS: usize = 4;
+const MAX_PROGRAMS: usize = 4;
 
 /// True if there is a text to explain. It is in an option, or on standard input: where no program is named, or where a pipe or a
 /// file brings data.
@@ -67,11 +67,11 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         return Ok(Exit::No);
     }
     let origin = origin(&host, options, &log.paths);
-    let targets = targets(&host, options, &log);
+    let programs = programs(&host, options, &log);
     // Of several programs, the one that has the fault; of none, the first.
-    for target in targets.iter().filter(|_| targets.len() > 1) {
+    for program in programs.iter().filter(|_| programs.len() > 1) {
         let mut has_fault = false;
-        explained_for(&host, common, options, &log, origin, target, |found| {
+        explained_for(&host, common, options, &log, origin, program, |found| {
             has_fault = found.causes.iter().any(Cause::is_of_program);
             if has_fault {
                 let style = Style::stdout(common.color).of(&host);
@@ -83,8 +83,8 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
             return Ok(Exit::Yes);
         }
     }
-    if let Some(target) = targets.first() {
-        explained_for(&host, common, options, &log, origin, target, |found| {
+    if let Some(program) = programs.first() {
+        explained_for(&host, common, options, &log, origin, program, |found| {
             let style = Style::stdout(common.color).of(&host);
             tell(common, options, style, found)
         })?;
@@ -93,9 +93,9 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
 }
 
 /// A program that may have written the text; none asks about the machine alone.
-struct Target {
+struct PossibleProgram {
     words: Vec<OsString>,
-    choice: TargetChoice,
+    choice: ProgramChoice,
 }
 
 /// Explains a text for a program that may have written it.
@@ -105,11 +105,11 @@ fn explained_for(
     options: &Diagnose,
     log: &Log,
     origin: TextOrigin,
-    target: &Target,
+    program: &PossibleProgram,
     tell: impl FnOnce(&Diagnosis<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let command = command_of(&target.words);
-    let command = Some(&command).filter(|_| !target.words.is_empty());
+    let command = command_of(&program.words);
+    let command = Some(&command).filter(|_| !program.words.is_empty());
     let library_options = &options.library_options;
     let request = Request::new(host, common, library_options, command, Purpose::Answer);
     let mut settings = settings_of(&request)?;
@@ -120,8 +120,8 @@ fn explained_for(
         origin
     };
     let text = Diagnosis {
-        program: &target.words,
-        choice: target.choice,
+        program: &program.words,
+        choice: program.choice,
         text_origin,
         ..known_from_text(log)
     };
@@ -164,7 +164,7 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
         causes: &[],
         elements: &[],
         program: &[],
-        choice: TargetChoice::Named,
+        choice: ProgramChoice::Named,
         text_origin: TextOrigin::Here,
         left_out: *left_out,
         is_empty: *is_empty,
@@ -241,11 +241,11 @@ fn tell(
 
 /// The programs whose environments are asked: the named one; else imports of the frameworks that the text names, or that print
 /// such a message, or that are installed, in the Python whose environment the text names, or else in the first in PATH.
-fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
+fn programs(host: &Host, options: &Diagnose, log: &Log) -> Vec<PossibleProgram> {
     if !options.words.is_empty() {
-        return vec![Target {
+        return vec![PossibleProgram {
             words: options.words.clone(),
-            choice: TargetChoice::Named,
+            choice: ProgramChoice::Named,
         }];
     }
     let python = |site: &PathBuf| Some(site.ancestors().nth(3)?.join("bin/python3"));
@@ -254,9 +254,9 @@ fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
     let is_named = named.is_some();
     let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
     let Ok(environment) = doctor::environment(host, &python) else {
-        return vec![Target {
+        return vec![PossibleProgram {
             words: Vec::new(),
-            choice: TargetChoice::Guessed,
+            choice: ProgramChoice::Guessed,
         }];
     };
     let here: Vec<&String> = doctor::frameworks(host, &environment).collect();
@@ -266,7 +266,7 @@ fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
         framework.is_some_and(|framework| writers.contains(framework.name.as_str()))
     };
     let mut modules = here.clone();
-    let mut choice = TargetChoice::Guessed;
+    let mut choice = ProgramChoice::Guessed;
     if here
         .iter()
         .any(|module| log.paths.modules.contains(*module))
@@ -274,17 +274,17 @@ fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
         modules.retain(|module| log.paths.modules.contains(*module));
     } else if here.iter().any(|module| prints(module)) {
         modules.retain(|module| prints(module));
-        choice = TargetChoice::ByMessage;
+        choice = ProgramChoice::ByMessage;
     } else if here.len() > 1 {
-        choice = TargetChoice::OfSeveral;
+        choice = ProgramChoice::OfSeveral;
     }
     if is_named {
-        choice = TargetChoice::ByPath;
+        choice = ProgramChoice::ByPath;
     }
-    modules.truncate(MAX_TARGETS);
-    let mut targets = Vec::new();
+    modules.truncate(MAX_PROGRAMS);
+    let mut programs = Vec::new();
     for module in modules {
-        targets.push(Target {
+        programs.push(PossibleProgram {
             words: vec![
                 python.clone(),
                 "-c".into(),
@@ -293,13 +293,13 @@ fn targets(host: &Host, options: &Diagnose, log: &Log) -> Vec<Target> {
             choice,
         });
     }
-    if targets.is_empty() {
-        targets.push(Target {
+    if programs.is_empty() {
+        programs.push(PossibleProgram {
             words: vec![python],
             choice,
         });
     }
-    targets
+    programs
 }
 
 /// Where the text was written, by the files that it names: those of Python environments, or else libraries outside of the

@@ -34,7 +34,7 @@ pub struct Diagnosis<'d> {
     pub elements: &'d [JudgedElement],
     /// The program that was looked at.
     pub program: &'d [OsString],
-    pub choice: TargetChoice,
+    pub choice: ProgramChoice,
     pub text_origin: TextOrigin,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
@@ -43,7 +43,7 @@ pub struct Diagnosis<'d> {
 
 /// Why the answer is for this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetChoice {
+pub enum ProgramChoice {
     /// The user named it, or it was run.
     Named,
     /// The text names a file of its environment.
@@ -56,10 +56,10 @@ pub enum TargetChoice {
     Guessed,
 }
 
-impl TargetChoice {
+impl ProgramChoice {
     /// True if another program may have failed.
     pub fn is_guess(self) -> bool {
-        !matches!(self, TargetChoice::Named | TargetChoice::ByPath)
+        !matches!(self, ProgramChoice::Named | ProgramChoice::ByPath)
     }
 }
 
@@ -254,11 +254,11 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let is_elsewhere = diagnosis.text_origin == TextOrigin::Elsewhere;
     if diagnosis.choice.is_guess() && !is_elsewhere {
         let why = match diagnosis.choice {
-            TargetChoice::ByMessage => "its framework prints such a message",
-            TargetChoice::OfSeveral if diagnosis.causes.iter().any(Cause::is_of_program) => {
+            ProgramChoice::ByMessage => "its framework prints such a message",
+            ProgramChoice::OfSeveral if diagnosis.causes.iter().any(Cause::is_of_program) => {
                 "of the frameworks here, it has the fault"
             }
-            TargetChoice::OfSeveral => "its framework is the most common here",
+            ProgramChoice::OfSeveral => "its framework is the most common here",
             _ => "",
         };
         let why = if why.is_empty() {

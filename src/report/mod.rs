@@ -30,7 +30,7 @@ mod words;
 
 pub use builds::{build_remarks, listed_toolkits};
 pub use diagnose::{
-    Diagnosis, TargetChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
+    Diagnosis, ProgramChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
     silent_input, unknown_failure,
 };
 pub use doctor::{
