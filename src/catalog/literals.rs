@@ -23,7 +23,7 @@ pub(super) fn of_rows(errors: &Errors) -> Result<Vec<Vec<Vec<String>>>, String> 
 
 fn of_regex(source: &str) -> Result<Vec<String>, String> {
     let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
-    // They are searched for in any case.
+    // Lines are searched for literals in any case.
     let source = source.replace("(?i)", "").replace("(?i:", "(?:");
     let syntax = parser.parse(&source).map_err(|error| error.to_string())?;
     // A message may go on in the next lines.

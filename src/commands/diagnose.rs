@@ -61,20 +61,30 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         return on_described_node(&host, common, options, file, &log);
     }
     let host = machine(host, common)?;
+    let style = Style::stdout(common.color).of(&host);
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
-        let style = Style::stdout(common.color).of(&host);
         tell(common, options, style, &known_from_text(&log))?;
         return Ok(Exit::No);
     }
     let origin = origin(&host, options, &log.paths);
     let programs = programs(&host, options, &log);
-    // Of several programs, the one that has the fault; of none, the first.
-    for program in programs.iter().filter(|_| programs.len() > 1) {
+    if let [program] = programs.as_slice() {
+        explained_for(&host, common, options, &log, origin, program, |found| {
+            tell(common, options, style, found)
+        })?;
+        return Ok(Exit::Yes);
+    }
+    // The answer is for the one that has the fault, or else for the first. What is wrong with settings is said once.
+    let quiet = Common {
+        quiet: true,
+        ..common.clone()
+    };
+    for (index, program) in programs.iter().enumerate() {
+        let common = if index == 0 { common } else { &quiet };
         let mut has_fault = false;
         explained_for(&host, common, options, &log, origin, program, |found| {
             has_fault = found.causes.iter().any(Cause::is_of_program);
             if has_fault {
-                let style = Style::stdout(common.color).of(&host);
                 tell(common, options, style, found)?;
             }
             Ok(())
@@ -83,12 +93,15 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
             return Ok(Exit::Yes);
         }
     }
-    if let Some(program) = programs.first() {
-        explained_for(&host, common, options, &log, origin, program, |found| {
-            let style = Style::stdout(common.color).of(&host);
-            tell(common, options, style, found)
-        })?;
-    }
+    explained_for(
+        &host,
+        &quiet,
+        options,
+        &log,
+        origin,
+        &programs[0],
+        |found| tell(common, options, style, found),
+    )?;
     Ok(Exit::Yes)
 }
 
@@ -249,8 +262,8 @@ fn programs(host: &Host, options: &Diagnose, log: &Log) -> Vec<PossibleProgram> 
         }];
     }
     let python = |site: &PathBuf| Some(site.ancestors().nth(3)?.join("bin/python3"));
-    let sites = log.paths.sites.iter().filter_map(python);
-    let named = sites.into_iter().find(|python| host.is_executable(python));
+    let mut sites = log.paths.sites.iter().filter_map(python);
+    let named = sites.find(|python| host.is_executable(python));
     let is_named = named.is_some();
     let python: OsString = named.map_or_else(|| "python3".into(), PathBuf::into_os_string);
     let Ok(environment) = doctor::environment(host, &python) else {

@@ -77,11 +77,11 @@ fn of_families(there: &Host, common: &Common, options: &Fetch) -> Result<Order, 
     let mut families = Vec::new();
     let mut toolkits = Vec::new();
     for word in &options.words {
-        let range = family_range(word)?;
-        if range.family == cli::TOOLKIT {
-            toolkits.push(range);
+        let wanted = family_range(word)?;
+        if wanted.family == cli::TOOLKIT {
+            toolkits.push(wanted);
         } else {
-            families.push(range);
+            families.push(wanted);
         }
     }
     let request = Request::new(

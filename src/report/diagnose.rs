@@ -52,7 +52,7 @@ pub enum ProgramChoice {
     ByMessage,
     /// Of several that are installed, it has the fault or comes first.
     OfSeveral,
-    /// Nothing else is here.
+    /// It is the first Python in PATH, with the only framework there or the one that the text names.
     Guessed,
 }
 
@@ -254,17 +254,12 @@ fn remarks(diagnosis: &Diagnosis<'_>) -> String {
     let is_elsewhere = diagnosis.text_origin == TextOrigin::Elsewhere;
     if diagnosis.choice.is_guess() && !is_elsewhere {
         let why = match diagnosis.choice {
-            ProgramChoice::ByMessage => "its framework prints such a message",
+            ProgramChoice::ByMessage => ": its framework prints such a message",
             ProgramChoice::OfSeveral if diagnosis.causes.iter().any(Cause::is_of_program) => {
-                "of the frameworks here, it has the fault"
+                ": of the frameworks here, it has the fault"
             }
-            ProgramChoice::OfSeveral => "its framework is the most common here",
+            ProgramChoice::OfSeveral => ": its framework is the most common here",
             _ => "",
-        };
-        let why = if why.is_empty() {
-            String::new()
-        } else {
-            format!(": {why}")
         };
         let about = match diagnosis.program {
             [] => "no program is named".to_owned(),

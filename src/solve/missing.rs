@@ -286,7 +286,7 @@ pub fn wheels_of(
 /// The wheels of a toolkit in a range: of the newest whose code the driver runs, or else of the newest. If those at hand
 /// are not enough, all wheels count. Fails if there are none.
 pub fn wheels_of_toolkit(
-    one: &FamilyRange,
+    wanted: &FamilyRange,
     machine: u16,
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
@@ -295,7 +295,7 @@ pub fn wheels_of_toolkit(
     let mut rows: Vec<_> = toolkits()
         .iter()
         .rev()
-        .filter(|row| one.range.allows(&row.version))
+        .filter(|row| wanted.range.allows(&row.version))
         .collect();
     rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
     for at_hand in [at_hand, None] {
@@ -320,7 +320,7 @@ pub fn wheels_of_toolkit(
         }
         return Ok(wheels);
     }
-    Err(one.clone())
+    Err(wanted.clone())
 }
 
 fn of_major(

@@ -210,16 +210,13 @@ const WITHOUT_OWN_ROW: (u32, u32, u32) = (60, 26, 9);
 /// The row that explains a text best if there were no such row: the first root, or else symptom, or else clue.
 fn best_without(own: &ErrorRow, text: &str) -> Option<&'static ErrorRow> {
     let mut rows = Vec::new();
-    for (start, _) in std::iter::once((0, "")).chain(text.match_indices('\n')) {
-        let rest = text[start..].trim_start_matches('\n').as_bytes();
-        rows.extend(
-            Signatures::embedded()
-                .matches(rest, &BTreeSet::new())
-                .into_iter()
-                .map(|found| found.row)
-                .filter(|row| row.id != own.id),
-        );
+    let mut rest = Some(text);
+    while let Some(text) = rest {
+        let found = Signatures::embedded().matches(text.as_bytes(), &BTreeSet::new());
+        rows.extend(found.into_iter().map(|found| found.row));
+        rest = text.split_once('\n').map(|(_, after)| after);
     }
+    rows.retain(|row| row.id != own.id);
     rows.into_iter().min_by_key(|row| row.kind)
 }
 

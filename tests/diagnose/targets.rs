@@ -88,3 +88,12 @@ fn of_several_frameworks_the_one_with_the_fault_is_the_answers() {
     let (program, page) = answered_for(&right, message);
     assert!(program.contains("import torch"), "{program}: {page}");
 }
+
+#[test]
+fn what_is_wrong_with_settings_is_said_once_for_all_frameworks() {
+    let settings = text("/home/user/.config/cudarun/config.toml", "serch = 1\n");
+    let three = python(&[init("cupy"), init("jax"), init("torch"), settings]);
+    let message = "ImportError: libcudart.so.12: cannot open shared object file";
+    let said = Run::on(&three, &["diagnose", "--text", message]).output_of_both();
+    assert_eq!(said.matches("unknown key").count(), 1, "{said}");
+}
