@@ -52,6 +52,19 @@ impl LogLines {
         }
     }
 
+    /// Of which the first `count` lines are left out.
+    pub fn after(count: usize) -> LogLines {
+        LogLines {
+            count,
+            rest: Vec::new(),
+        }
+    }
+
+    /// The lines that have ended.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Counts the lines of a part of the log that is left out.
     pub fn pass_over(&mut self, bytes: &[u8]) {
         self.count += memchr_iter(b'\n', bytes).count();

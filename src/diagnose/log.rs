@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::mem::take;
 use std::sync::Arc;
 
+use memchr::memchr_iter;
+
 use super::chain::Chain;
 use super::lines::{LogLine, LogLines, speaker_and_text};
 use super::messages::{Message, deciding};
 use super::paths::NamedPaths;
 use super::signatures::{Captures, Match, Signatures};
+use crate::catalog::ErrorKind;
 
 const PIECE: usize = 1 << 20;
 /// Bytes that are kept of what a program writes while it runs.
@@ -25,6 +28,8 @@ const MAX_OF_ROW: usize = 32;
 /// Bytes of texts that are not read again when another process says them, and what each one takes besides.
 const MAX_CACHE_BYTES: usize = 4 << 20;
 const ENTRY_BYTES: usize = 512;
+/// Bytes at the end of a text in which clues are looked for.
+const MAX_CLUE_BYTES: usize = 128 << 10;
 
 /// The messages of a text, and what is known about it.
 #[derive(Debug)]
@@ -45,7 +50,11 @@ struct OpenMessage {
 
 #[derive(Default)]
 pub struct LogReader {
+    /// The rows that are looked for are the clues.
+    reads_clues: bool,
     lines: LogLines,
+    /// The last bytes that were taken, in case that clues are all there is.
+    last: Vec<u8>,
     open: VecDeque<OpenMessage>,
     /// By the index of their row and by their facts.
     messages: BTreeMap<(usize, Captures), Message>,
@@ -70,6 +79,16 @@ impl LogReader {
         self.lines = lines;
         self.paths.feed(piece);
         self.taken += piece.len();
+        self.keep_last(piece);
+    }
+
+    fn keep_last(&mut self, piece: &[u8]) {
+        let piece = &piece[piece.len().saturating_sub(MAX_CLUE_BYTES)..];
+        if self.last.len() + piece.len() > 2 * MAX_CLUE_BYTES {
+            let excess = self.last.len().saturating_sub(MAX_CLUE_BYTES);
+            self.last.drain(..excess);
+        }
+        self.last.extend_from_slice(piece);
     }
 
     /// The bytes that were taken.
@@ -111,6 +130,9 @@ impl LogReader {
         lines.finish(&mut |line| self.line(line));
         lines.pass_over(piece);
         self.lines = lines;
+        if !piece.is_empty() {
+            self.last.clear();
+        }
         self.left_out += piece.len() as u64;
     }
 
@@ -126,19 +148,46 @@ impl LogReader {
         }
     }
 
-    /// In the order of their first lines, then of the rows.
+    /// In the order of their first lines, then of the rows. Clues are looked for where there is no error.
     pub fn messages(mut self) -> Vec<Message> {
         self.pass_over(b"");
         for open in take(&mut self.open) {
             self.close_open(&open);
         }
-        let mut messages: Vec<Message> = self.messages.into_values().collect();
+        let mut messages: Vec<Message> = take(&mut self.messages).into_values().collect();
+        let is_harmless = |message: &Message| message.row.kind == ErrorKind::Harmless;
+        if !self.reads_clues && messages.iter().all(is_harmless) {
+            messages.extend(self.clues());
+        }
         messages.sort_by_key(|message| (message.first, message.row.kind));
         messages
     }
 
+    fn clues(&self) -> Vec<Message> {
+        let start = self.last.len().saturating_sub(MAX_CLUE_BYTES);
+        let last = &self.last[start..];
+        let breaks = memchr_iter(b'\n', last).count();
+        let mut reader = LogReader {
+            reads_clues: true,
+            lines: LogLines::after(self.lines.count().saturating_sub(breaks)),
+            ..LogReader::default()
+        };
+        reader.take(last);
+        let mut clues = reader.messages();
+        clues.retain(|message| message.row.kind == ErrorKind::Clue);
+        clues
+    }
+
+    fn signatures(&self) -> &'static Signatures {
+        if self.reads_clues {
+            Signatures::of_clues()
+        } else {
+            Signatures::of_errors()
+        }
+    }
+
     fn line(&mut self, line: LogLine<'_>) {
-        let may_go_on = Signatures::embedded().may_go_on(line.text);
+        let may_go_on = self.signatures().may_go_on(line.text);
         if may_go_on.is_none() && self.open.is_empty() {
             return;
         }
@@ -215,7 +264,7 @@ impl LogReader {
         if let Some(matches) = self.cache.get(text) {
             return matches.clone();
         }
-        let mut matches = deciding(Signatures::embedded().matches(text, &self.full_rows));
+        let mut matches = deciding(self.signatures().matches(text, &self.full_rows));
         let count = matches.len();
         matches.retain(|found| !self.full_rows.contains(&found.key.0));
         let is_whole = matches.len() == count;

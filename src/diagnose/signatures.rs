@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 
-use crate::catalog::{Argument, Capture, ErrorRow, errors};
+use crate::catalog::{Argument, Capture, ErrorKind, ErrorRow, errors};
 
 /// A log may be hostile: a fact is cut here.
 const MAX_CAPTURE: usize = 400;
@@ -53,7 +53,7 @@ pub struct Match {
     pub range: Range<usize>,
 }
 
-/// The regexes of all rows.
+/// The regexes of the rows of some kinds.
 pub struct Signatures {
     rows: &'static [ErrorRow],
     patterns: Vec<Pattern>,
@@ -66,16 +66,34 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    pub fn embedded() -> &'static Signatures {
-        static SIGNATURES: LazyLock<Signatures> =
-            LazyLock::new(|| Signatures::new(errors()).expect("a test reads the rows"));
+    /// Those of all rows but clues.
+    pub fn of_errors() -> &'static Signatures {
+        static SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| {
+            Signatures::new(errors(), |kind| kind != ErrorKind::Clue)
+                .expect("a test reads the rows")
+        });
         &SIGNATURES
     }
 
-    pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
+    /// Those of clues, and of harmless messages, which are no clues.
+    pub fn of_clues() -> &'static Signatures {
+        static SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| {
+            let is_of = |kind| matches!(kind, ErrorKind::Clue | ErrorKind::Harmless);
+            Signatures::new(errors(), is_of).expect("a test reads the rows")
+        });
+        &SIGNATURES
+    }
+
+    pub fn new(
+        rows: &'static [ErrorRow],
+        is_of: fn(ErrorKind) -> bool,
+    ) -> Result<Signatures, String> {
         let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
         let mut row_of_code = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
+            if !is_of(row.kind) {
+                continue;
+            }
             row_of_code.extend(row.code.iter().map(|code| (*code, index)));
             for (source, own_literals) in row.regex.iter().zip(&row.literals) {
                 for literal in own_literals {

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use cudarun::catalog::{Argument, ErrorKind, ErrorRow, Fault, catalog, errors};
 use cudarun::diagnose::{Signatures, groups_of};
@@ -25,7 +26,8 @@ struct Posted {
 
 #[test]
 fn rows_compile_and_have_unique_names() {
-    Signatures::new(errors()).unwrap_or_else(|error| panic!("profiles/errors.toml: {error}"));
+    Signatures::new(errors(), |_| true)
+        .unwrap_or_else(|error| panic!("profiles/errors.toml: {error}"));
     let names: BTreeSet<&str> = errors().iter().map(|row| row.id.as_str()).collect();
     assert_eq!(names.len(), errors().len());
     for row in errors() {
@@ -69,7 +71,6 @@ fn rows_compile_and_have_unique_names() {
 
 #[test]
 fn samples_match_their_own_row_and_those_that_it_names() {
-    let signatures = Signatures::embedded();
     let mut faults = String::new();
     for row in errors() {
         let place = |id: &str| errors().iter().position(|row| row.id == id);
@@ -86,12 +87,8 @@ fn samples_match_their_own_row_and_those_that_it_names() {
                 writeln!(faults, "{}: {instead:?} instead: {sample}", row.id).unwrap();
             }
             for line in sample.lines() {
-                let found = signatures.matches(line.as_bytes(), &BTreeSet::new());
-                let others = found
-                    .into_iter()
-                    .map(|found| found.row.id.as_str())
-                    .filter(|id| *id != row.id);
-                used.extend(others);
+                let others = rows_of(line).into_iter().map(|row| row.id.as_str());
+                used.extend(others.filter(|id| *id != row.id));
             }
         }
         let named: BTreeSet<&str> = row.also.iter().map(String::as_str).collect();
@@ -207,13 +204,20 @@ fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
 /// 90 and 65.
 const WITHOUT_OWN_ROW: (u32, u32, u32) = (60, 26, 9);
 
+/// The rows that match a message which begins in the first line of a text.
+fn rows_of(text: &str) -> Vec<&'static ErrorRow> {
+    static ALL: LazyLock<Signatures> =
+        LazyLock::new(|| Signatures::new(errors(), |_| true).expect("a test reads the rows"));
+    let found = ALL.matches(text.as_bytes(), &BTreeSet::new());
+    found.into_iter().map(|found| found.row).collect()
+}
+
 /// The row that explains a text best if there were no such row: the first root, or else symptom, or else clue.
 fn best_without(own: &ErrorRow, text: &str) -> Option<&'static ErrorRow> {
     let mut rows = Vec::new();
     let mut rest = Some(text);
     while let Some(text) = rest {
-        let found = Signatures::embedded().matches(text.as_bytes(), &BTreeSet::new());
-        rows.extend(found.into_iter().map(|found| found.row));
+        rows.extend(rows_of(text));
         rest = text.split_once('\n').map(|(_, after)| after);
     }
     rows.retain(|row| row.id != own.id);
