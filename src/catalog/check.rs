@@ -4,6 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::error_rows::Clues;
 use super::fault_rows::Faults;
 use super::framework_rows::Framework;
 use super::literals;
@@ -20,6 +21,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
     let read = match path {
         "architectures.toml" => read::<Architectures>,
         "builds.toml" => read::<Builds>,
+        "clues.toml" => read::<Clues>,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
         "errors.toml" => read_errors,

@@ -34,6 +34,9 @@ pub struct ErrorRow {
     /// Numbers of errors of CUDA's driver and runtime that mean the same.
     #[serde(default)]
     pub code: Vec<u32>,
+    /// It tells little about the cause: clues in the message's words tell more.
+    #[serde(default)]
+    pub general: bool,
     #[serde(default)]
     pub threads: u32,
     #[serde(default)]
@@ -42,13 +45,43 @@ pub struct ErrorRow {
     pub date: String,
 }
 
+/// `clues.toml`, whose head explains the fields.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clues {
+    /// A regex: one of these words is in a line that has a clue.
+    pub failing: String,
+    pub about: Vec<About>,
+    pub clue: Vec<ClueRow>,
+}
+
+/// What these causes of a clue are about.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    pub of: Argument,
+    pub cause: Vec<Fault>,
+}
+
+/// Words that tell what a failure is about, and the causes that it has then.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClueRow {
+    pub id: String,
+    pub regex: Vec<String>,
+    pub cause: Vec<Fault>,
+    #[serde(default)]
+    pub general: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
     Root,
     /// It follows from another error, which may be in the log as well.
     Symptom,
-    /// It only names a part and a failure.
+    /// It only names a part and a failure: a row of `clues.toml`.
+    #[serde(skip)]
     Clue,
     /// It appears in programs that work.
     Harmless,
@@ -77,8 +110,6 @@ pub struct PossibleCause {
     pub and: Option<Argument>,
     #[serde(default)]
     pub stated: bool,
-    #[serde(default)]
-    pub certain: bool,
     #[serde(default)]
     pub unsure: bool,
 }

@@ -43,7 +43,7 @@ pub mod wrapper_rows;
 mod wrappers;
 
 pub use crate::formats::names::{first_number, soname_number};
-use error_rows::Errors;
+use error_rows::{About, ClueRow, Clues, Errors};
 pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
@@ -128,6 +128,55 @@ pub fn title(name: &str) -> String {
 pub fn errors() -> &'static [ErrorRow] {
     static ERRORS: LazyLock<Errors> = LazyLock::new(|| profile!("errors"));
     &ERRORS.error
+}
+
+/// Returns the clues that the words of a line may give, the one that tells most first. None confirms a cause.
+pub fn clues() -> &'static [ErrorRow] {
+    static ROWS: LazyLock<Vec<ErrorRow>> = LazyLock::new(|| {
+        let Clues { about, clue, .. } = profile!("clues");
+        clue.into_iter().map(|clue| clue.row(&about)).collect()
+    });
+    &ROWS
+}
+
+/// A regex: a line without one of these words gives no clue.
+pub fn failing_words() -> &'static str {
+    static WORDS: LazyLock<String> = LazyLock::new(|| {
+        let Clues { failing, .. } = profile!("clues");
+        failing
+    });
+    &WORDS
+}
+
+impl ClueRow {
+    fn row(self, about: &[About]) -> ErrorRow {
+        let of = |cause: &Fault| about.iter().find(|about| about.cause.contains(cause));
+        let causes = self.cause.into_iter().map(|cause| PossibleCause {
+            cause,
+            of: of(&cause).map(|about| about.of.clone()),
+            wanted: None,
+            symbol: None,
+            and: None,
+            stated: false,
+            unsure: true,
+        });
+        ErrorRow {
+            cause: causes.collect(),
+            id: self.id,
+            kind: ErrorKind::Clue,
+            regex: self.regex,
+            general: self.general,
+            literals: Vec::new(),
+            sample: Vec::new(),
+            by: Vec::new(),
+            also: Vec::new(),
+            code: Vec::new(),
+            threads: 0,
+            states: None,
+            source: String::new(),
+            date: String::new(),
+        }
+    }
 }
 
 impl Catalog {

@@ -7,7 +7,7 @@ use super::checks::is_of_doctor;
 use super::facts::{CheckContext, Facts, LoaderStart, NamedLibrary, TextOrigin};
 use super::library_checks::parse_version;
 use crate::builds::compilers;
-use crate::catalog::{Capture, ErrorKind, Family, Fault, PossibleCause, States};
+use crate::catalog::{Capture, Family, Fault, PossibleCause, States};
 use crate::diagnose::{Captures, Chain, Message};
 use crate::doctor::FindingEvidence;
 use crate::environment::{Environment, join_elements, library_path_elements};
@@ -100,13 +100,13 @@ fn cause_found<'m>(
 ) -> Cause<'m> {
     let fault = possible.cause;
     let mut cause = Cause::unknown(message, possible);
-    let mut is_confirmed = possible.certain;
+    let mut is_confirmed = is_stated(possible, &message.captures);
     for finding in findings {
         let is_case = !finding.is_milder && fault.row().cases.contains(&finding.holds);
         if !is_of_doctor(fault) || (finding.holds != fault && !is_case) {
             continue;
         }
-        is_confirmed |= !possible.unsure && message.row.kind != ErrorKind::Clue;
+        is_confirmed |= !possible.unsure;
         cause.evidence.extend(finding.evidence.iter().cloned());
         cause.remedies.extend(finding.remedy.clone());
         // As in `check_cause`.
@@ -132,7 +132,7 @@ fn rank<'m>(
     };
     let mut causes: Vec<Cause<'m>> = Vec::new();
     for message in messages {
-        for possible in &message.row.cause {
+        for possible in message.possible_causes() {
             let cause = check(message, possible);
             match causes.iter_mut().find(|other| other.fault == cause.fault) {
                 None => causes.push(cause),
@@ -179,22 +179,22 @@ fn check_cause<'m>(
         cause.tool_variable =
             compilers::variable_for(facts.program, facts.inventory, PartKind::Ptxas);
     }
-    if possible.certain {
+    if is_stated(possible, &message.captures) {
         cause.certainty = Certainty::Is;
     }
     let Some(answer) = answer else {
         return cause;
     };
-    if !possible.certain {
-        let may_confirm = message.row.kind != ErrorKind::Clue && !possible.unsure;
-        if !answer.is_confirmed && !possible.stated {
-            if facts.text_origin == TextOrigin::Here {
-                cause.certainty = Certainty::IsNot;
-            } else {
-                cause.is_not_here = true;
-            }
-        } else if answer.is_confirmed && may_confirm {
-            cause.certainty = Certainty::Is;
+    let is_of_here = facts.text_origin == TextOrigin::Here;
+    if answer.is_confirmed && !possible.unsure {
+        cause.certainty = Certainty::Is;
+    } else if !answer.is_confirmed && possible.stated && is_of_here {
+        // The program that is named has not what its message says: it was another one's, or it was mended since.
+        cause.certainty = Certainty::MayBe;
+    } else if !answer.is_confirmed && !possible.stated {
+        cause.is_not_here = !is_of_here;
+        if is_of_here {
+            cause.certainty = Certainty::IsNot;
         }
     }
     for evidence in answer.evidence {
@@ -209,6 +209,19 @@ fn check_cause<'m>(
     }
     cause.findings = answer.findings;
     cause
+}
+
+/// True if the message itself says that it is this cause, which then holds wherever it is asked. The versions that it names may
+/// say something else.
+fn is_stated(possible: &PossibleCause, captures: &Captures) -> bool {
+    let version = |capture| parse_version(captures.get(capture)?, None);
+    let wanted = version(Capture::Wanted);
+    let contradicts = match possible.cause {
+        Fault::OlderFirst => version(Capture::Found) >= wanted,
+        Fault::ToolkitMismatch => version(Capture::Cuda) == wanted,
+        _ => false,
+    };
+    possible.stated && !possible.unsure && !(wanted.is_some() && contradicts)
 }
 
 impl<'m> Cause<'m> {

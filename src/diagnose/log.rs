@@ -8,6 +8,7 @@ use std::sync::Arc;
 use memchr::memchr_iter;
 
 use super::chain::Chain;
+use super::clues;
 use super::lines::{LogLine, LogLines, speaker_and_text};
 use super::messages::{Message, deciding};
 use super::paths::NamedPaths;
@@ -50,8 +51,6 @@ struct OpenMessage {
 
 #[derive(Default)]
 pub struct LogReader {
-    /// The rows that are looked for are the clues.
-    reads_clues: bool,
     lines: LogLines,
     /// The last bytes that were taken, in case that clues are all there is.
     last: Vec<u8>,
@@ -148,46 +147,53 @@ impl LogReader {
         }
     }
 
-    /// In the order of their first lines, then of the rows. Clues are looked for where there is no error.
+    /// In the order of their first lines, then of the rows. Where none is an error, clues follow, in the order of their rows.
     pub fn messages(mut self) -> Vec<Message> {
         self.pass_over(b"");
         for open in take(&mut self.open) {
             self.close_open(&open);
         }
         let mut messages: Vec<Message> = take(&mut self.messages).into_values().collect();
+        messages.sort_by_key(|message| (message.first, message.row.kind));
         let is_harmless = |message: &Message| message.row.kind == ErrorKind::Harmless;
-        if !self.reads_clues && messages.iter().all(is_harmless) {
+        if messages.iter().all(is_harmless) {
             messages.extend(self.clues());
         }
-        messages.sort_by_key(|message| (message.first, message.row.kind));
         messages
     }
 
+    /// The clues in the last lines. A harmless message is none.
     fn clues(&self) -> Vec<Message> {
         let start = self.last.len().saturating_sub(MAX_CLUE_BYTES);
         let last = &self.last[start..];
         let breaks = memchr_iter(b'\n', last).count();
-        let mut reader = LogReader {
-            reads_clues: true,
-            lines: LogLines::after(self.lines.count().saturating_sub(breaks)),
-            ..LogReader::default()
+        let mut lines = LogLines::after(self.lines.count().saturating_sub(breaks));
+        // By the place of the clue that tells most.
+        let mut messages = BTreeMap::<usize, Message>::new();
+        let mut each = |line: LogLine<'_>| {
+            let (speaker, text) = speaker_and_text(line.text);
+            let clues = clues::of_line(text);
+            let Some(first) = clues.first() else { return };
+            if !Signatures::embedded()
+                .matches(text, &BTreeSet::new())
+                .is_empty()
+            {
+                return;
+            }
+            let message = messages.entry(first.key.0).or_insert_with(|| {
+                let mut message = Message::new(first, line.number, text);
+                message.clues = clues.iter().map(|clue| clue.row).collect();
+                message
+            });
+            message.count(line.number, speaker, text);
         };
-        reader.take(last);
-        let mut clues = reader.messages();
-        clues.retain(|message| message.row.kind == ErrorKind::Clue);
-        clues
-    }
-
-    fn signatures(&self) -> &'static Signatures {
-        if self.reads_clues {
-            Signatures::of_clues()
-        } else {
-            Signatures::of_errors()
-        }
+        lines.feed(last, &mut each);
+        lines.finish(&mut each);
+        messages.into_values().collect()
     }
 
     fn line(&mut self, line: LogLine<'_>) {
-        let may_go_on = self.signatures().may_go_on(line.text);
+        let may_go_on = Signatures::embedded().may_go_on(line.text);
         if may_go_on.is_none() && self.open.is_empty() {
             return;
         }
@@ -264,7 +270,7 @@ impl LogReader {
         if let Some(matches) = self.cache.get(text) {
             return matches.clone();
         }
-        let mut matches = deciding(self.signatures().matches(text, &self.full_rows));
+        let mut matches = deciding(Signatures::embedded().matches(text, &self.full_rows));
         let count = matches.len();
         matches.retain(|found| !self.full_rows.contains(&found.key.0));
         let is_whole = matches.len() == count;

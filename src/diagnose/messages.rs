@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
+use super::clues;
 use super::signatures::{Captures, Match};
-use crate::catalog::{ErrorKind, ErrorRow};
+use crate::catalog::{ErrorKind, ErrorRow, PossibleCause};
 use crate::text;
 
 const MAX_SPEAKERS: usize = 4096;
@@ -30,6 +31,8 @@ static SECRET: LazyLock<Regex> = LazyLock::new(|| {
 pub struct Message {
     pub row: &'static ErrorRow,
     pub captures: Captures,
+    /// Where the row is a general one or a clue: the clues in its words, the one that tells most first.
+    pub clues: Vec<&'static ErrorRow>,
     /// The first line that says so, from 1, and the last one.
     pub first: usize,
     pub last: usize,
@@ -69,6 +72,11 @@ impl Message {
         Message {
             row: found.row,
             captures: found.key.1.clone(),
+            clues: if found.row.general {
+                clues::of_general_message(text)
+            } else {
+                Vec::new()
+            },
             first: number,
             last: number,
             excerpt: shown(whole_words(text, &found.range)),
@@ -76,6 +84,21 @@ impl Message {
             is_warning: true,
             speakers: BTreeSet::new(),
         }
+    }
+
+    /// The possible causes, the most likely first: those of the clues in its words come before those of a general row.
+    pub fn possible_causes(&self) -> Vec<&'static PossibleCause> {
+        let mut possible: Vec<&PossibleCause> = Vec::new();
+        for row in self.clues.iter().chain([&self.row]) {
+            for one in &row.cause {
+                if possible.iter().all(|other| other.cause != one.cause) {
+                    let mut own = self.row.cause.iter();
+                    let is_same = |own: &&PossibleCause| own.cause == one.cause;
+                    possible.push(own.find(is_same).unwrap_or(one));
+                }
+            }
+        }
+        possible
     }
 
     /// Counts a line that says so.

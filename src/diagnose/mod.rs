@@ -1,7 +1,9 @@
 //! Error messages in a log: lines, signatures, and which of them is the cause of the others. Pure, and in linear time: it
-//! must not read files or the environment. `profiles/errors.toml` holds the signatures.
+//! must not read files or the environment. `profiles/errors.toml` holds the signatures, and
+//! `profiles/clues.toml` the words that say more where none is known.
 
 mod chain;
+mod clues;
 mod lines;
 mod log;
 mod messages;
@@ -10,6 +12,7 @@ mod program_end;
 mod signatures;
 
 pub use chain::Chain;
+pub use clues::of_line as clues_of_line;
 pub use lines::{LogLine, LogLines};
 pub use log::{Log, LogReader};
 pub use messages::Message;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 
-use crate::catalog::{Argument, Capture, ErrorKind, ErrorRow, errors};
+use crate::catalog::{Argument, Capture, ErrorRow, errors};
 
 /// A log may be hostile: a fact is cut here.
 const MAX_CAPTURE: usize = 400;
@@ -35,9 +35,9 @@ impl Captures {
     }
 }
 
-struct Pattern {
+pub(super) struct Pattern {
     /// The index of its row.
-    row: usize,
+    pub(super) row: usize,
     source: &'static str,
     /// True if a message may go on in the next lines.
     goes_on: bool,
@@ -53,7 +53,7 @@ pub struct Match {
     pub range: Range<usize>,
 }
 
-/// The regexes of the rows of some kinds.
+/// The regexes of all rows.
 pub struct Signatures {
     rows: &'static [ErrorRow],
     patterns: Vec<Pattern>,
@@ -66,45 +66,22 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Those of all rows but clues.
-    pub fn of_errors() -> &'static Signatures {
-        static SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| {
-            Signatures::new(errors(), |kind| kind != ErrorKind::Clue)
-                .expect("a test reads the rows")
-        });
+    pub fn embedded() -> &'static Signatures {
+        static SIGNATURES: LazyLock<Signatures> =
+            LazyLock::new(|| Signatures::new(errors()).expect("a test reads the rows"));
         &SIGNATURES
     }
 
-    /// Those of clues, and of harmless messages, which are no clues.
-    pub fn of_clues() -> &'static Signatures {
-        static SIGNATURES: LazyLock<Signatures> = LazyLock::new(|| {
-            let is_of = |kind| matches!(kind, ErrorKind::Clue | ErrorKind::Harmless);
-            Signatures::new(errors(), is_of).expect("a test reads the rows")
-        });
-        &SIGNATURES
-    }
-
-    pub fn new(
-        rows: &'static [ErrorRow],
-        is_of: fn(ErrorKind) -> bool,
-    ) -> Result<Signatures, String> {
+    pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
         let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
         let mut row_of_code = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
-            if !is_of(row.kind) {
-                continue;
-            }
             row_of_code.extend(row.code.iter().map(|code| (*code, index)));
             for (source, own_literals) in row.regex.iter().zip(&row.literals) {
                 for literal in own_literals {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
-                patterns.push(Pattern {
-                    row: index,
-                    source,
-                    goes_on: source.contains(r"\s"),
-                    compiled: OnceLock::new(),
-                });
+                patterns.push(Pattern::new(index, source));
             }
         }
         let (literals, patterns_of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
@@ -189,7 +166,16 @@ impl Signatures {
 }
 
 impl Pattern {
-    fn find(&self, text: &[u8], only_range: bool) -> Option<(Captures, Range<usize>)> {
+    pub(super) fn new(row: usize, source: &'static str) -> Pattern {
+        Pattern {
+            row,
+            source,
+            goes_on: source.contains(r"\s"),
+            compiled: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn find(&self, text: &[u8], only_range: bool) -> Option<(Captures, Range<usize>)> {
         let (regex, groups) = self.compiled.get_or_init(|| {
             let regex = RegexBuilder::new(self.source).unicode(false).build();
             let regex = regex.expect("its syntax was read");

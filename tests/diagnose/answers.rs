@@ -512,7 +512,6 @@ fn a_message_of_a_better_machine_is_of_another() {
     let here = one_gpu(&[], &[], &[]);
     for text in [
         "Failed to initialize NVML: Driver/library version mismatch",
-        "RuntimeError: The NVIDIA driver on your system is too old (found version 11060)",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
     ] {
         let found = diagnose(&app(&[], &[], &[]), text);

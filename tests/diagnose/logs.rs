@@ -296,7 +296,7 @@ fn nothing_but_the_matched_text_is_kept() {
         "GPU worker started with HF_TOKEN=hunter2 and failed",
         "CUDA job url=https://user:hunter2@host could not start",
         "nvidia-smi --password hunter2 returned an error",
-        "error: docker login -p hunter2 nvcr/nvidia",
+        "docker login -p hunter2 nvcr/nvidia: error",
     ] {
         let shown = only(text.as_bytes()).excerpt;
         assert!(!shown.contains("hunter2") && shown.contains('…'), "{shown}");

@@ -29,7 +29,9 @@ fn is_certain_alone(cause: &Value) -> bool {
         .find(|row| cause["said"]["message"] == row.id.as_str())
         .unwrap();
     let mut causes = row.cause.iter();
-    causes.any(|one| one.certain && serde_json::to_value(one.cause).unwrap() == cause["cause"])
+    causes.any(|one| {
+        one.stated && !one.unsure && serde_json::to_value(one.cause).unwrap() == cause["cause"]
+    })
 }
 
 fn of<'v>(diagnosed: &'v Value, fault: &str) -> &'v Value {
