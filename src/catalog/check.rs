@@ -4,7 +4,6 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error_rows::Clues;
 use super::fault_rows::Faults;
 use super::framework_rows::Framework;
 use super::literals;
@@ -21,7 +20,7 @@ pub(super) fn checked(path: &str, text: &str) -> Result<Value, String> {
     let read = match path {
         "architectures.toml" => read::<Architectures>,
         "builds.toml" => read::<Builds>,
-        "clues.toml" => read::<Clues>,
+        "clues.toml" => read_clues,
         "cudnn.toml" => read::<Cudnn>,
         "drivers.toml" => read::<Drivers>,
         "errors.toml" => read_errors,
@@ -49,11 +48,25 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<Value, toml::de::Error> {
     toml::from_str(text)
 }
 
-/// Adds the literals of the regexes.
 fn read_errors(text: &str) -> Result<Value, toml::de::Error> {
-    let literals = literals::of_rows(&toml::from_str(text)?).map_err(serde::de::Error::custom)?;
+    let literals = literals::of_rows(&toml::from_str(text)?);
+    with_literals(text, "error", literals)
+}
+
+fn read_clues(text: &str) -> Result<Value, toml::de::Error> {
+    let literals = literals::of_clues(&toml::from_str(text)?);
+    with_literals(text, "clue", literals)
+}
+
+/// Adds the literals of the regexes to the rows of this name.
+fn with_literals(
+    text: &str,
+    rows: &str,
+    literals: Result<Vec<Vec<Vec<String>>>, String>,
+) -> Result<Value, toml::de::Error> {
+    let literals = literals.map_err(serde::de::Error::custom)?;
     let mut value: Value = toml::from_str(text)?;
-    let rows = value["error"].as_array_mut().into_iter().flatten();
+    let rows = value[rows].as_array_mut().into_iter().flatten();
     for (row, literals) in rows.zip(literals) {
         row["literals"] = serde_json::json!(literals);
     }

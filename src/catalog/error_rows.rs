@@ -69,6 +69,9 @@ pub struct About {
 pub struct ClueRow {
     pub id: String,
     pub regex: Vec<String>,
+    /// As those of an error; none if a regex has to be tried on each line.
+    #[serde(default)]
+    pub literals: Vec<Vec<String>>,
     pub cause: Vec<Fault>,
     #[serde(default)]
     pub general: bool,

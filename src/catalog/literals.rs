@@ -5,10 +5,12 @@ use regex_syntax::ParserBuilder;
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Hir, HirKind};
 
-use super::error_rows::Errors;
+use super::error_rows::{Clues, Errors};
 
 /// The shortest literal that a line is searched for.
 const SHORTEST: usize = 4;
+/// The same for a clue, of which few lines are asked.
+const SHORTEST_OF_CLUE: usize = 3;
 /// Beginnings of one regex, of which one is searched for.
 const MOST: usize = 64;
 
@@ -17,43 +19,63 @@ pub(super) fn of_rows(errors: &Errors) -> Result<Vec<Vec<Vec<String>>>, String> 
     errors
         .error
         .iter()
-        .map(|row| row.regex.iter().map(|source| of_regex(source)).collect())
+        .map(|row| {
+            let literals = row.regex.iter().map(|source| {
+                let literals = of_regex(source, SHORTEST)?;
+                if literals.is_empty() {
+                    return Err(format!("no literal of four characters or more: {source}"));
+                }
+                Ok(literals)
+            });
+            literals.collect()
+        })
         .collect()
 }
 
-fn of_regex(source: &str) -> Result<Vec<String>, String> {
+/// The same of each clue; none for a regex whose matches have no useful text in common.
+pub(super) fn of_clues(clues: &Clues) -> Result<Vec<Vec<Vec<String>>>, String> {
+    clues
+        .clue
+        .iter()
+        .map(|clue| {
+            let sources = clue.regex.iter();
+            sources
+                .map(|source| of_regex(source, SHORTEST_OF_CLUE))
+                .collect()
+        })
+        .collect()
+}
+
+fn of_regex(source: &str, least: usize) -> Result<Vec<String>, String> {
     let mut parser = ParserBuilder::new().unicode(false).utf8(false).build();
     // Lines are searched for literals in any case.
     let source = source.replace("(?i)", "").replace("(?i:", "(?:");
     let syntax = parser.parse(&source).map_err(|error| error.to_string())?;
     // A message may go on in the next lines.
-    let literals = of_syntax(&syntax, source.contains(r"\s")).unwrap_or_default();
+    let literals = of_syntax(&syntax, source.contains(r"\s"), least).unwrap_or_default();
     let texts: Result<Vec<String>, _> = literals.into_iter().map(String::from_utf8).collect();
-    match texts {
-        Ok(texts) if !texts.is_empty() => Ok(texts),
-        _ => Err(format!("no literal of four characters or more: {source}")),
-    }
+    texts.map_err(|error| error.to_string())
 }
 
 /// Texts of a useful length, one of which is in every match; none if there are none. The longest ones are the best, but a
 /// message that goes on begins with the first ones.
-fn of_syntax(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
+fn of_syntax(syntax: &Hir, goes_on: bool, least: usize) -> Option<Vec<Vec<u8>>> {
     let found = match syntax.kind() {
-        HirKind::Capture(group) => of_syntax(&group.sub, goes_on)?,
+        HirKind::Capture(group) => of_syntax(&group.sub, goes_on, least)?,
         HirKind::Repetition(repetition) if repetition.min > 0 => {
-            of_syntax(&repetition.sub, goes_on)?
+            of_syntax(&repetition.sub, goes_on, least)?
         }
         HirKind::Alternation(branches) => {
             let mut all = Vec::new();
             for branch in branches {
-                all.extend(of_syntax(branch, goes_on)?);
+                all.extend(of_syntax(branch, goes_on, least)?);
             }
             all
         }
         HirKind::Concat(parts) => {
             let mut best: Option<Vec<Vec<u8>>> = None;
             for start in 0..parts.len() {
-                let own = of_syntax(&parts[start], goes_on);
+                let own = of_syntax(&parts[start], goes_on, least);
                 let joined = prefixes(&Hir::concat(parts[start..].to_vec()));
                 for all in own.into_iter().chain(joined) {
                     if best
@@ -63,7 +85,7 @@ fn of_syntax(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
                         best = Some(all);
                     }
                 }
-                if goes_on && best.as_ref().is_some_and(|best| shortest(best) >= SHORTEST) {
+                if goes_on && best.as_ref().is_some_and(|best| shortest(best) >= least) {
                     break;
                 }
             }
@@ -71,7 +93,7 @@ fn of_syntax(syntax: &Hir, goes_on: bool) -> Option<Vec<Vec<u8>>> {
         }
         _ => prefixes(syntax)?,
     };
-    (shortest(&found) >= SHORTEST).then_some(found)
+    (shortest(&found) >= least).then_some(found)
 }
 
 /// The length of the shortest literal.

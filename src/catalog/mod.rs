@@ -166,7 +166,7 @@ impl ClueRow {
             kind: ErrorKind::Clue,
             regex: self.regex,
             general: self.general,
-            literals: Vec::new(),
+            literals: self.literals,
             sample: Vec::new(),
             by: Vec::new(),
             also: Vec::new(),

@@ -1,45 +1,30 @@
 //! The rows of `profiles/clues.toml`: words that tell what a failure is about where no row of `errors.toml` knows its message, or
 //! only a general one.
 
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::signatures::{Match, Pattern};
+use super::signatures::{Match, Signatures};
 use crate::catalog::{ErrorRow, clues, failing_words};
 
 static FAILING: LazyLock<Regex> = LazyLock::new(|| {
     let words = RegexBuilder::new(failing_words()).unicode(false).build();
     words.expect("a test reads the rows")
 });
-static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    let rows = clues().iter().enumerate();
-    rows.flat_map(|(place, row)| {
-        row.regex
-            .iter()
-            .map(move |source| Pattern::new(place, source))
-    })
-    .collect()
-});
+static CLUES: LazyLock<Signatures> =
+    LazyLock::new(|| Signatures::new(clues()).expect("a test reads the rows"));
 
 /// The clues that a line gives, in the order of the rows. A line without a word of failure gives none.
 pub fn of_line(line: &[u8]) -> Vec<Match> {
     let Some(failing) = FAILING.find(line) else {
         return Vec::new();
     };
-    let mut found: Vec<Match> = Vec::new();
-    for pattern in PATTERNS.iter() {
-        if found.last().is_some_and(|last| last.key.0 == pattern.row) {
-            continue;
-        }
-        if let Some((captures, range)) = pattern.find(line, false) {
-            found.push(Match {
-                row: &clues()[pattern.row],
-                key: (pattern.row, captures),
-                range: both(&range, &failing.range()),
-            });
-        }
+    let mut found = CLUES.matches(line, &BTreeSet::new());
+    for clue in &mut found {
+        clue.range.start = clue.range.start.min(failing.start());
+        clue.range.end = clue.range.end.max(failing.end());
     }
     found
 }
@@ -54,8 +39,4 @@ pub(super) fn of_general_message(text: &[u8]) -> Vec<&'static ErrorRow> {
     places.dedup();
     let rows = places.into_iter().map(|place| &clues()[place]);
     rows.filter(|row| !row.general).collect()
-}
-
-fn both(one: &Range<usize>, other: &Range<usize>) -> Range<usize> {
-    one.start.min(other.start)..one.end.max(other.end)
 }

@@ -35,9 +35,9 @@ impl Captures {
     }
 }
 
-pub(super) struct Pattern {
+struct Pattern {
     /// The index of its row.
-    pub(super) row: usize,
+    row: usize,
     source: &'static str,
     /// True if a message may go on in the next lines.
     goes_on: bool,
@@ -59,6 +59,8 @@ pub struct Signatures {
     patterns: Vec<Pattern>,
     /// Finds the lines on which a message can begin.
     literals: AhoCorasick,
+    /// The indexes of the patterns without a literal.
+    always: Vec<usize>,
     /// The indexes of the patterns that have a literal.
     patterns_of_literal: Vec<Vec<usize>>,
     /// The rows of the numbers of CUDA's errors.
@@ -74,10 +76,13 @@ impl Signatures {
 
     pub fn new(rows: &'static [ErrorRow]) -> Result<Signatures, String> {
         let (mut patterns, mut literals) = (Vec::new(), BTreeMap::<&str, Vec<usize>>::new());
-        let mut row_of_code = BTreeMap::new();
+        let (mut always, mut row_of_code) = (Vec::new(), BTreeMap::new());
         for (index, row) in rows.iter().enumerate() {
             row_of_code.extend(row.code.iter().map(|code| (*code, index)));
             for (source, own_literals) in row.regex.iter().zip(&row.literals) {
+                if own_literals.is_empty() {
+                    always.push(patterns.len());
+                }
                 for literal in own_literals {
                     literals.entry(literal).or_default().push(patterns.len());
                 }
@@ -93,6 +98,7 @@ impl Signatures {
             rows,
             patterns,
             literals,
+            always,
             patterns_of_literal,
             row_of_code,
         })
@@ -109,7 +115,7 @@ impl Signatures {
 
     /// The same, in the order of the rows.
     fn candidates(&self, line: &[u8]) -> Vec<usize> {
-        let mut candidates = Vec::new();
+        let mut candidates = self.always.clone();
         for index in self.possible(line) {
             if let Err(position) = candidates.binary_search(&index) {
                 candidates.insert(position, index);
@@ -166,7 +172,7 @@ impl Signatures {
 }
 
 impl Pattern {
-    pub(super) fn new(row: usize, source: &'static str) -> Pattern {
+    fn new(row: usize, source: &'static str) -> Pattern {
         Pattern {
             row,
             source,
@@ -175,7 +181,7 @@ impl Pattern {
         }
     }
 
-    pub(super) fn find(&self, text: &[u8], only_range: bool) -> Option<(Captures, Range<usize>)> {
+    fn find(&self, text: &[u8], only_range: bool) -> Option<(Captures, Range<usize>)> {
         let (regex, groups) = self.compiled.get_or_init(|| {
             let regex = RegexBuilder::new(self.source).unicode(false).build();
             let regex = regex.expect("its syntax was read");

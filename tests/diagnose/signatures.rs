@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cudarun::catalog::{
-    Argument, ErrorKind, ErrorRow, Fault, catalog, clues, errors, failing_words,
+    Argument, ErrorKind, ErrorRow, Fault, PossibleCause, catalog, clues, errors, failing_words,
 };
-use cudarun::diagnose::{Signatures, clues_of_line, groups_of};
+use cudarun::diagnose::{Message, Signatures, clues_of_line, groups_of};
 use serde::Deserialize;
 
 use super::chain;
@@ -21,8 +21,20 @@ struct Posted {
     id: String,
     text: String,
     cause: Fault,
+    /// Other causes that are as right.
+    #[serde(default)]
+    or: Vec<Fault>,
     source: String,
     basis: String,
+}
+
+impl Posted {
+    /// The place of a right cause among these.
+    fn place(&self, faults: &[Fault]) -> Option<usize> {
+        faults
+            .iter()
+            .position(|fault| *fault == self.cause || self.or.contains(fault))
+    }
 }
 
 #[test]
@@ -148,65 +160,96 @@ fn checks_are_about_facts_that_a_regex_states() {
 #[test]
 fn posted_messages_are_recognised_with_their_cause() {
     let posted = read(include_str!("messages.toml"));
-    let ((recognised, right), faults) = compare(&posted);
-    assert!(faults.is_empty(), "{faults}");
-    assert_eq!((recognised, right), (posted.len(), posted.len()));
-    assert!(right >= 83);
+    let (figures, missed) = figures(&posted, |message| faults_of(&message.text));
+    assert_eq!(figures[..2], [100, 100], "{missed}");
+    assert!(figures[3] >= 77, "{figures:?}");
 }
 
-/// 38 texts that no signature was written for. All 76 were measured before the first half was learnt from: 89 % recognised, 76 %
-/// with the right cause.
+/// What is known of other posted texts, for some of which rows were written. The head of the file says how it was before.
 #[test]
-fn texts_that_were_not_learnt_from_are_recognised() {
-    let (learnt, measured): (Vec<Posted>, Vec<Posted>) = read(include_str!("unseen.toml"))
-        .into_iter()
-        .partition(|message| message.id.starts_with("learn-"));
-    let ((recognised, right), faults) = compare(&measured);
-    let percent = |part: usize| 100 * part / measured.len();
-    assert_eq!((learnt.len(), measured.len()), (38, 38));
+fn texts_of_all_kinds_are_recognised() {
+    let unseen = read(include_str!("unseen.toml"));
+    let (figures, missed) = figures(&unseen, |message| faults_of(&message.text));
     assert!(
-        percent(recognised) >= 85 && percent(right) >= 80,
-        "{recognised}, {right}: {faults}"
-    );
-}
-
-/// Each posted message without the row that was written for it: general rows and clues know other texts of its kind.
-#[test]
-fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
-    let mut posted = read(include_str!("messages.toml"));
-    posted.extend(read(include_str!("unseen.toml")));
-    let mut counts = [0; 4];
-    let mut missed = String::new();
-    for message in &posted {
-        let own = chain(&message.text);
-        let own = own.chosen().or(own.harmless.first());
-        let own = own.map_or("", |own| own.row.id.as_str());
-        let faults = faults_without(own, &message.text);
-        let place = faults.iter().position(|fault| *fault == message.cause);
-        counts[0] += usize::from(!faults.is_empty());
-        counts[1] += usize::from(place.is_some());
-        counts[2] += usize::from(place.is_some_and(|place| place < SHOWN));
-        counts[3] += usize::from(place == Some(0));
-        if place.is_none() {
-            writeln!(missed, "{}, without {own}: {faults:?}", message.id).unwrap();
-        }
-    }
-    let figures = counts.map(|count| 100 * count / posted.len());
-    assert!(
-        figures
-            .iter()
-            .zip(WITHOUT_OWN_ROW)
-            .all(|(figure, least)| *figure >= least),
+        are_at_least(figures, [99, 93, 85, 75]),
         "{figures:?}\n{missed}"
     );
 }
 
-/// The causes of a text that count as shown.
-const SHOWN: usize = 3;
+/// Texts that are recognised, those whose right cause is in the list, among the first three, and the first, in percent; and those
+/// where it is not in the list.
+fn figures(posted: &[Posted], faults: impl Fn(&Posted) -> Vec<Fault>) -> ([usize; 4], String) {
+    let mut counts = [0; 4];
+    let mut missed = String::new();
+    for message in posted {
+        assert!(
+            !message.source.is_empty() && !message.basis.is_empty(),
+            "{}",
+            message.id
+        );
+        let faults = faults(message);
+        let place = message.place(&faults);
+        counts[0] += usize::from(!faults.is_empty());
+        counts[1] += usize::from(place.is_some());
+        counts[2] += usize::from(place.is_some_and(|place| place < 3));
+        counts[3] += usize::from(place == Some(0));
+        if place.is_none() {
+            writeln!(missed, "{}, {:?}: {faults:?}", message.id, message.cause).unwrap();
+        }
+    }
+    (counts.map(|count| 100 * count / posted.len()), missed)
+}
 
-/// Texts that are recognised, those whose right cause is in the list, among the first three, and the first, in percent. The goals
-/// are 95, 90, 85 and 65.
-const WITHOUT_OWN_ROW: [usize; 4] = [99, 95, 89, 73];
+fn are_at_least(figures: [usize; 4], least: [usize; 4]) -> bool {
+    figures
+        .iter()
+        .zip(least)
+        .all(|(figure, least)| *figure >= least)
+}
+
+/// The possible causes of a text, in their order, of which no machine is asked.
+fn faults_of(text: &str) -> Vec<Fault> {
+    let chain = chain(text);
+    let messages = if chain.leading.is_empty() {
+        &chain.harmless
+    } else {
+        &chain.leading
+    };
+    without_repeats(messages.iter().flat_map(Message::possible_causes))
+}
+
+fn without_repeats<'p>(causes: impl IntoIterator<Item = &'p PossibleCause>) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = Vec::new();
+    for cause in causes {
+        if !faults.contains(&cause.cause) {
+            faults.push(cause.cause);
+        }
+    }
+    faults
+}
+
+/// Each posted message without the row that was written for it: general rows and clues know other texts of its kind. The goals are
+/// 95, 90, 85 and 65.
+#[test]
+fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
+    let mut given = read(include_str!("messages.toml"));
+    let (others, unseen): (Vec<_>, Vec<_>) = read(include_str!("unseen.toml"))
+        .into_iter()
+        .partition(|message| {
+            ["a-", "b-", "c-"]
+                .iter()
+                .any(|start| message.id.starts_with(start))
+        });
+    given.extend(unseen);
+    for (posted, least) in [(given, [99, 95, 89, 73]), (others, [96, 83, 66, 53])] {
+        let (figures, missed) = figures(&posted, |message| {
+            let own = chain(&message.text);
+            let own = own.chosen().or(own.harmless.first());
+            faults_without(own.map_or("", |own| &own.row.id), &message.text)
+        });
+        assert!(are_at_least(figures, least), "{figures:?}\n{missed}");
+    }
+}
 
 /// The causes of a text if there were no row of this name: those of the roots, or else of the symptoms, or else of the clues.
 fn faults_without(own: &str, text: &str) -> Vec<Fault> {
@@ -237,13 +280,7 @@ fn faults_without(own: &str, text: &str) -> Vec<Fault> {
         _ => clues.collect(),
     };
     all.extend(rows);
-    let mut faults: Vec<Fault> = Vec::new();
-    for cause in all.into_iter().flat_map(|row| &row.cause) {
-        if !faults.contains(&cause.cause) {
-            faults.push(cause.cause);
-        }
-    }
-    faults
+    without_repeats(all.into_iter().flat_map(|row| &row.cause))
 }
 
 /// The rows that match a message which begins in the first line of a text.
@@ -254,37 +291,6 @@ fn rows_of(text: &str) -> Vec<&'static ErrorRow> {
 
 fn read(text: &str) -> Vec<Posted> {
     toml::from_str::<Messages>(text).unwrap().message
-}
-
-/// Returns the numbers of recognised messages and of right causes, and a line for each fault.
-fn compare(posted: &[Posted]) -> ((usize, usize), String) {
-    let (mut recognised, mut right, mut faults) = (0, 0, String::new());
-    for message in posted {
-        assert!(
-            !message.source.is_empty() && !message.basis.is_empty(),
-            "{}",
-            message.id
-        );
-        let chain = chain(&message.text);
-        let Some(chosen) = chain.chosen().or(chain.harmless.first()) else {
-            writeln!(faults, "{}: not recognised: {}", message.id, message.text).unwrap();
-            continue;
-        };
-        recognised += 1;
-        let causes: Vec<Fault> = chosen.row.cause.iter().map(|cause| cause.cause).collect();
-        if causes.contains(&message.cause) {
-            right += 1;
-        } else {
-            let row = &chosen.row.id;
-            writeln!(
-                faults,
-                "{}: {row} has {causes:?}, not {:?}",
-                message.id, message.cause
-            )
-            .unwrap();
-        }
-    }
-    ((recognised, right), faults)
 }
 
 #[derive(Deserialize)]
