@@ -60,6 +60,11 @@ impl LogLines {
         }
     }
 
+    /// True if the next byte begins a line.
+    pub fn is_at_start(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// The lines that have ended.
     pub fn count(&self) -> usize {
         self.count

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::mem::take;
 use std::sync::Arc;
 
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter, memchr3, memrchr};
 
 use super::chain::Chain;
 use super::clues;
@@ -31,6 +31,29 @@ const MAX_CACHE_BYTES: usize = 4 << 20;
 const ENTRY_BYTES: usize = 512;
 /// Bytes at the end of a text in which clues are looked for.
 const MAX_CLUE_BYTES: usize = 128 << 10;
+
+/// Bytes that are searched at once.
+const BLOCK: usize = 64 << 10;
+
+/// The length of the whole lines at the beginning of a text in which no message begins, and which have nothing to clean.
+fn plain_lines(text: &[u8]) -> usize {
+    let mut plain = 0;
+    while plain < text.len() {
+        let block = &text[plain..text.len().min(plain + BLOCK)];
+        let literal = Signatures::embedded().find(block);
+        let searched = &block[..literal.unwrap_or(block.len())];
+        let special = memchr3(b'\x1b', b'\r', b'\\', searched);
+        let end = special.unwrap_or(searched.len());
+        let Some(last) = memrchr(b'\n', &block[..end]) else {
+            break;
+        };
+        plain += last + 1;
+        if end < block.len() {
+            break;
+        }
+    }
+    plain
+}
 
 /// The messages of a text, and what is known about it.
 #[derive(Debug)]
@@ -74,7 +97,17 @@ pub struct LogReader {
 impl LogReader {
     pub fn take(&mut self, piece: &[u8]) {
         let mut lines = take(&mut self.lines);
-        lines.feed(piece, &mut |line| self.line(line));
+        let mut rest = piece;
+        while !rest.is_empty() {
+            if self.open.is_empty() && lines.is_at_start() {
+                let plain = plain_lines(rest);
+                lines.pass_over(&rest[..plain]);
+                rest = &rest[plain..];
+            }
+            let end = memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            lines.feed(&rest[..end], &mut |line| self.line(line));
+            rest = &rest[end..];
+        }
         self.lines = lines;
         self.paths.feed(piece);
         self.taken += piece.len();

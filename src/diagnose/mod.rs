@@ -5,6 +5,7 @@
 mod chain;
 mod clues;
 mod lines;
+mod literals;
 mod log;
 mod messages;
 mod paths;

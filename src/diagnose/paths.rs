@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
+use memchr::{memchr, memrchr};
 use regex::bytes::Regex;
 
 /// More paths tell nothing new.
@@ -17,6 +19,10 @@ static PATHS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a pattern of ours")
 });
 
+/// One of these is in each such path.
+static SITE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("/site-packages/"));
+static OBJECT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(".so"));
+
 /// Absolute paths that a log names.
 #[derive(Debug, Default)]
 pub struct NamedPaths {
@@ -26,19 +32,32 @@ pub struct NamedPaths {
     pub modules: BTreeSet<String>,
     /// Shared objects outside of them.
     pub objects: BTreeSet<PathBuf>,
+    /// The last match.
+    last: Vec<u8>,
 }
 
 impl NamedPaths {
     pub fn feed(&mut self, text: &[u8]) {
-        // Lines of a traceback repeat, and groups take ten times as long as the match alone.
-        let mut last: &[u8] = b"";
-        for found in PATHS.find_iter(text) {
+        for part in [&SITE, &OBJECT] {
+            let mut rest = text;
+            while let Some(at) = part.find(rest) {
+                let start = memrchr(b'\n', &rest[..at]).map_or(0, |end| end + 1);
+                let end = memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
+                self.line(&rest[start..end]);
+                rest = &rest[end..];
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        for found in PATHS.find_iter(line) {
             if self.sites.len() + self.objects.len() + self.modules.len() >= MAX_PATHS {
                 return;
             }
-            if found.as_bytes() != last {
-                last = found.as_bytes();
-                self.add(last);
+            // Lines of a traceback repeat, and groups take ten times as long as the match alone.
+            if found.as_bytes() != self.last {
+                self.last = found.as_bytes().to_vec();
+                self.add(found.as_bytes());
             }
         }
     }

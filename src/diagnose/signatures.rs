@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use aho_corasick::AhoCorasick;
 use memchr::memchr;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 
+use super::literals::Literals;
 use crate::catalog::{Argument, Capture, ErrorRow, errors};
 
 /// A log may be hostile: a fact is cut here.
@@ -58,7 +58,7 @@ pub struct Signatures {
     rows: &'static [ErrorRow],
     patterns: Vec<Pattern>,
     /// Finds the lines on which a message can begin.
-    literals: AhoCorasick,
+    literals: Literals,
     /// The indexes of the patterns without a literal.
     always: Vec<usize>,
     /// The indexes of the patterns that have a literal.
@@ -90,10 +90,7 @@ impl Signatures {
             }
         }
         let (literals, patterns_of_literal): (Vec<_>, Vec<_>) = literals.into_iter().unzip();
-        let literals = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .build(literals)
-            .map_err(|error| error.to_string())?;
+        let literals = Literals::new(literals);
         Ok(Signatures {
             rows,
             patterns,
@@ -104,36 +101,32 @@ impl Signatures {
         })
     }
 
-    /// The patterns that may match a message which begins on this line, in the order of their literals.
-    fn possible(&self, line: &[u8]) -> impl Iterator<Item = usize> {
-        let found = self.literals.find_overlapping_iter(line);
-        found.flat_map(|found| {
-            let patterns = &self.patterns_of_literal[found.pattern().as_usize()];
-            patterns.iter().copied()
-        })
+    /// The start of the first literal in a text: without one, no message begins in it.
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        self.literals.find(text)
     }
 
-    /// The same, in the order of the rows.
+    /// The patterns that may match a message which begins on this line, in the order of the rows.
     fn candidates(&self, line: &[u8]) -> Vec<usize> {
         let mut candidates = self.always.clone();
-        for index in self.possible(line) {
-            if let Err(position) = candidates.binary_search(&index) {
-                candidates.insert(position, index);
-            }
-        }
+        self.literals.any(line, |literal, _| {
+            candidates.extend(&self.patterns_of_literal[literal]);
+            false
+        });
+        candidates.sort_unstable();
+        candidates.dedup();
         candidates
     }
 
     /// None if no message can begin on this line; true if one may go on in the next lines.
     pub(super) fn may_go_on(&self, line: &[u8]) -> Option<bool> {
-        let mut may_go_on = None;
-        for index in self.possible(line) {
-            if self.patterns[index].goes_on {
-                return Some(true);
-            }
-            may_go_on = Some(false);
-        }
-        may_go_on
+        let mut is_possible = false;
+        let goes_on = self.literals.any(line, |literal, _| {
+            is_possible = true;
+            let mut patterns = self.patterns_of_literal[literal].iter();
+            patterns.any(|pattern| self.patterns[*pattern].goes_on)
+        });
+        is_possible.then_some(goes_on)
     }
 
     /// The matches that begin in the first line of a text, in the order of the rows, one a row. Those of rows that are
