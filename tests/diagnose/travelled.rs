@@ -4,6 +4,7 @@ use cudarun::catalog::errors;
 use serde_json::Value;
 
 use super::answers::{Posted, all_posted};
+use crate::fleet::Nodes;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -78,6 +79,39 @@ fn a_text_without_a_sign_keeps_its_cause_on_every_machine() {
         }
     }
     assert!(kept > 10, "{kept} of them are not here");
+}
+
+/// A description holds what `doctor` found: it confirms, and rules nothing out.
+#[test]
+fn a_saved_node_loses_no_cause() {
+    let mut confirmed = 0;
+    for name in MACHINES {
+        let path = format!("{}/tests/machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let nodes = Nodes::new(&[(name, std::fs::read_to_string(path).unwrap())]);
+        let file = nodes.path(&format!("{name}.json")).display().to_string();
+        for posted in texts() {
+            let words = [
+                "--node",
+                &file,
+                "diagnose",
+                "--json",
+                "--text",
+                &posted.text,
+            ];
+            let found = Run::new(words).any_stderr().json();
+            for cause in found["causes"].as_array().unwrap() {
+                assert_ne!(cause["certainty"], "is-not", "{name}: {cause:#}");
+                let is_found = cause["evidence"] != Value::Array(Vec::new());
+                assert!(
+                    cause["certainty"] != "is" || is_found || is_certain_alone(cause),
+                    "{name}: {cause:#}"
+                );
+                confirmed += u32::from(cause["certainty"] == "is" && is_found);
+            }
+            of(&found, &posted.cause);
+        }
+    }
+    assert!(confirmed > 0, "the control: some are confirmed");
 }
 
 /// The control: who names the program means this machine, which then rules a cause out.
