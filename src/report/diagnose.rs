@@ -21,9 +21,10 @@ use crate::solve::Hint;
 use crate::text::{show, size};
 use crate::variables;
 
-/// Causes that are shown whole, and lines of evidence of one, without `--all` and `-v`.
+/// Causes that are shown whole, and lines of evidence and cures of one, without `--all` and `-v`. With its sentence and its message
+/// a cause has at most six lines.
 const CAUSES: usize = 2;
-const FEW: usize = 4;
+const FEW: usize = 2;
 
 /// The explanation of a text.
 #[derive(Clone, Copy)]
@@ -311,20 +312,22 @@ fn cause(
     };
     for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
         let (at, says) = doctor::evidence(evidence);
+        let others = match cause.evidence.len() - shown {
+            others if others > 0 && place + 1 == shown => format!(", and {others} more"),
+            _ => String::new(),
+        };
         rows.push(vec![
             if place == 0 { "here" } else { "" }.to_owned(),
-            format!("{at}  {says}"),
-        ]);
-    }
-    if shown < cause.evidence.len() {
-        rows.push(vec![
-            String::new(),
-            format!("and {} more", cause.evidence.len() - shown),
+            format!("{at}  {says}{others}"),
         ]);
     }
     let mut text = format!("{title}\n{}", style.columns("  ", &rows));
     let cures = diagnosis.cures(cause);
-    let shown = if all { cures.len() } else { cures.len().min(2) };
+    let shown = if all {
+        cures.len()
+    } else {
+        cures.len().min(FEW)
+    };
     for (place, cure) in cures[..shown].iter().enumerate() {
         let label = if place == 0 { "do:" } else { "or:" };
         let why = if cure.why.is_empty() {
