@@ -195,8 +195,19 @@ impl CheckContext<'_, '_, '_> {
         match (wanted, symbol) {
             (Some(wanted), _) => self.older_than(library, wanted),
             (None, Some(symbol)) => self.lacks_what_another_has(library, symbol),
-            (None, None) => self.mixed(library, None),
+            (None, None) => {
+                let mut answer = self.mixed(library, None)?;
+                answer.is_confirmed &= self.is_older_than_another(library.family()?);
+                Some(answer)
+            }
         }
+    }
+
+    /// True if a newer copy is here than the one that comes first.
+    fn is_older_than_another(&self, family: &Family) -> bool {
+        let version = self.first_copy(family).and_then(|first| first.version);
+        let mut copies = self.copies(&family.name).into_iter();
+        version.is_some() && copies.any(|copy| copy.version > version)
     }
 
     fn older_than(&self, library: &NamedLibrary<'_>, wanted: &str) -> Option<CheckAnswer> {

@@ -21,10 +21,11 @@ use crate::solve::Hint;
 use crate::text::{show, size};
 use crate::variables;
 
-/// Causes that are shown whole, and lines of evidence and cures of one, without `--all` and `-v`. With its sentence and its message
-/// a cause has at most six lines.
+/// Causes that are shown whole without `--all` and `-v`, cures of one, and cures and evidence together: with its sentence and its
+/// message a cause has at most six lines.
 const CAUSES: usize = 2;
-const FEW: usize = 2;
+const CURES: usize = 2;
+const FEW: usize = 4;
 
 /// The explanation of a text.
 #[derive(Clone, Copy)]
@@ -305,11 +306,12 @@ fn cause(
     if !is_told {
         rows.push(vec!["said".to_owned(), quoted(cause.message)]);
     }
-    let shown = if all {
-        cause.evidence.len()
-    } else {
-        cause.evidence.len().min(FEW)
-    };
+    let mut cures = diagnosis.cures(cause);
+    let mut shown = cause.evidence.len();
+    if !all {
+        cures.truncate(CURES);
+        shown = shown.min(FEW - cures.len());
+    }
     for (place, evidence) in cause.evidence[..shown].iter().enumerate() {
         let (at, says) = doctor::evidence(evidence);
         let others = match cause.evidence.len() - shown {
@@ -322,13 +324,7 @@ fn cause(
         ]);
     }
     let mut text = format!("{title}\n{}", style.columns("  ", &rows));
-    let cures = diagnosis.cures(cause);
-    let shown = if all {
-        cures.len()
-    } else {
-        cures.len().min(FEW)
-    };
-    for (place, cure) in cures[..shown].iter().enumerate() {
+    for (place, cure) in cures.iter().enumerate() {
         let label = if place == 0 { "do:" } else { "or:" };
         let why = if cure.why.is_empty() {
             String::new()

@@ -562,6 +562,28 @@ fn gpus_that_do_not_fit() {
     check(&["nvrtc-arch"], &nvrtc("11.2.152"), &nvrtc("11.8.89"));
 }
 
+/// A second installation of the same version is no older one.
+#[test]
+fn parts_of_two_installations_of_one_version() {
+    let place = |first| {
+        let files = [
+            library("/opt/first/lib", "libnvrtc", "12", first, ""),
+            library(SYSTEM, "libnvrtc", "12", "12.9.86", ""),
+            library(SYSTEM, "libnvrtc-builtins", "12.9", "12.9.86", ""),
+        ];
+        let needed = ["libnvrtc.so.12", "libnvrtc-builtins.so.12.9"];
+        one_gpu(&files, &needed, &[("LD_LIBRARY_PATH", "/opt/first/lib")])
+    };
+    let certainty = |first| {
+        let found = diagnose(&place(first), &posted("nvrtc-arch").text);
+        let mut causes = found["causes"].as_array().unwrap().iter();
+        let older = causes.find(|cause| cause["cause"] == "older-first");
+        older.unwrap()["certainty"].clone()
+    };
+    assert_eq!(certainty("12.9.86"), "is-not");
+    assert_eq!(certainty("12.8.93"), "is", "the control");
+}
+
 #[test]
 fn a_library_path_that_names_an_environment() {
     let files = [

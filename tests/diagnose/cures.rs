@@ -83,8 +83,8 @@ fn symbols_of_a_plan_are_read_from_installed_files() {
     );
     assert_eq!(
         cure(&place("__nvJitLinkAddData_12_2"), LINKER, "older-first"),
-        "",
-        "the control"
+        "take the directory of the older one out of LD_LIBRARY_PATH, or install the newer one",
+        "the control: the plan does not help"
     );
 }
 
