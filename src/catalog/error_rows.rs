@@ -51,14 +51,14 @@ pub struct ErrorRow {
 pub struct Clues {
     /// A regex: one of these words is in a line that has a clue.
     pub failing: String,
-    pub about: Vec<About>,
+    pub about: Vec<CauseSubject>,
     pub clue: Vec<ClueRow>,
 }
 
 /// What these causes of a clue are about.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
+pub struct CauseSubject {
     pub of: Argument,
     pub cause: Vec<Fault>,
 }

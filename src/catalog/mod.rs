@@ -43,8 +43,8 @@ pub mod wrapper_rows;
 mod wrappers;
 
 pub use crate::formats::names::{first_number, soname_number};
-use error_rows::{About, ClueRow, Clues, Errors};
 pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
+use error_rows::{CauseSubject, ClueRow, Clues, Errors};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variable, VersionRecord};
@@ -149,7 +149,7 @@ pub fn failing_words() -> &'static str {
 }
 
 impl ClueRow {
-    fn row(self, about: &[About]) -> ErrorRow {
+    fn row(self, about: &[CauseSubject]) -> ErrorRow {
         let of = |cause: &Fault| about.iter().find(|about| about.cause.contains(cause));
         let causes = self.cause.into_iter().map(|cause| PossibleCause {
             cause,

@@ -14,14 +14,14 @@ pub(super) struct Literals {
     /// A bit for each hash that a key has.
     hashes: Box<[u64; HASHES / 64]>,
     /// The keys in the order of their hashes, and where those of a hash begin.
-    keys: Vec<Key>,
+    keys: Vec<LiteralKey>,
     first: Vec<u16>,
 }
 
 /// Some of the bytes of a text, which are in few other texts and seldom in logs.
-struct Key {
+struct LiteralKey {
     hash: usize,
-    key: u32,
+    bytes: u32,
     /// The index of the text, and its place among all.
     text: usize,
     place: Range<usize>,
@@ -53,9 +53,9 @@ impl Literals {
                 (frequency + 3 * counts[hash], hash, key, start + width)
             });
             if let Some((_, hash, key, end)) = windows.min_by_key(|window| window.0) {
-                let key = Key {
+                let key = LiteralKey {
                     hash,
-                    key,
+                    bytes: key,
                     text,
                     place,
                     end,
@@ -111,7 +111,7 @@ impl Literals {
         let of_hash = self.keys[usize::from(self.first[hash])..].iter();
         for one in of_hash.take_while(|one| one.hash == hash) {
             let text = &self.texts[one.place.clone()];
-            let Some(start) = end.checked_sub(one.end).filter(|_| one.key == key) else {
+            let Some(start) = end.checked_sub(one.end).filter(|_| one.bytes == key) else {
                 continue;
             };
             let Some(here) = bytes.get(start..start + text.len()) else {

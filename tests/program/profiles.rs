@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use cudarun::catalog::{ErrorRow, FaultRow, PossibleCause};
-use cudarun::catalog::{ToolkitRow, Wheel, WheelFile, Wrapper, catalog, framework_rows, rows};
+use cudarun::catalog::{
+    ToolkitRow, Wheel, WheelFile, Wrapper, catalog, error_rows, framework_rows, rows,
+};
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
@@ -117,6 +119,13 @@ fn the_head_of_each_profile_explains_every_field() {
     let all: &[(&str, &[&[&str]])] = &[
         ("architectures.toml", &[fields::<rows::GpuArchitecture>()]),
         ("builds.toml", &[fields::<rows::GpuBuild>()]),
+        (
+            "clues.toml",
+            &[
+                fields::<error_rows::ClueRow>(),
+                fields::<error_rows::CauseSubject>(),
+            ],
+        ),
         ("cudnn.toml", &[fields::<rows::Support>()]),
         (
             "drivers.toml",

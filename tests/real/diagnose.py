@@ -90,12 +90,26 @@ class Case:
             self.fault(f"diagnose: status {run.returncode}: {run.stdout}{run.stderr}")
             return {"causes": []}
 
+    def other_forms(self):
+        """The program is started, and the log is explained without its name, in its environment."""
+        if not self.is_warning:
+            yield "started", ["--as-is", *self.words], {}
+        python = Path(self.words[0])
+        if python.name.startswith("python") and python.is_absolute():
+            yield "unnamed", ["--from", self.log], {"PATH": f"{python.parent}:{self.env['PATH']}"}
+
     def has(self, cause, *evidence):
         """`evidence` are texts that the shown evidence has, such as paths."""
         found = self.diagnosed()["causes"]
         self.first = found[0] if found else {"cause": None, "certainty": None, "evidence": [], "cures": []}
         if (self.first["cause"], self.first["certainty"]) != (cause, "is"):
             self.fault(f"the first cause is not {cause}: {json.dumps(found, indent=1)[:4000]}")
+        for form, words, env in self.other_forms():
+            run = self.start([CUDARUN, "diagnose", "--json", *words], **env)
+            text = (run.stdout + run.stderr).rpartition("{\n  \"causes\"")
+            found = json.loads(text[1] + text[2])["causes"] if text[1] else [{"cause": None, "certainty": run.returncode}]
+            if (found[0]["cause"], found[0]["certainty"]) != (cause, "is"):
+                self.fault(f"{form}: the first cause is not {cause}: {json.dumps(found, indent=1)[:4000]}")
         shown = json.dumps([list(row.values()) for row in self.first["evidence"]])
         for text in evidence:
             if str(text) not in shown:
