@@ -511,7 +511,7 @@ fn a_warning_yields_to_the_failure() {
 fn a_message_of_a_better_machine_is_of_another() {
     let here = one_gpu(&[], &[], &[]);
     for text in [
-        "Failed to initialize NVML: Driver/library version mismatch",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_ARCH_MISMATCH",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
     ] {
         let found = diagnose(&app(&[], &[], &[]), text);
