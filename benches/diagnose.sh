@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures how fast `cudarun diagnose` reads a log: benches/diagnose.sh [cudarun]
 #
-# Four texts: 100 MB of an ordinary log, 100 MB in which 64 processes repeat errors, 100 MB of errors that all differ, and 10 KB.
+# Five texts: 100 MB of an ordinary log, the same with a carriage return in each line, 100 MB in which 64 processes repeat
+# errors, 100 MB of errors that all differ, and 10 KB.
 # Prints the median of ROUNDS (5) of each; the commands take turns, and the time is that of the processor. Fails if a long
 # log takes more than its limit × `grep -c -i` for eight words, 1.3 to 2 × the time of today, or more than 60 MB; or if
 # 10 KB take more than 2.6 × `doctor python3`, which looks at the environment that the text is explained with (the aim is 1.2).
@@ -33,6 +34,7 @@ def write(name, line, size=100 << 20):
         while out.tell() < size:
             out.write("".join(line() for _ in range(100)))
 write("ordinary", lambda: random.choice(ordinary) % (number(99), number(9999), number(999)))
+write("progress", lambda: "\r" + random.choice(ordinary) % (number(99), number(9999), number(999)))
 write("repeated", lambda: random.choice(errors) % number(64))
 write("different", lambda: "ImportError: undefined symbol: symbol_%d\n" % number(10**9))
 write("short", lambda: random.choice(errors) % number(64), 10 << 10)
@@ -55,7 +57,7 @@ at() {
 }
 words='error|cuda|cannot open|undefined|failed|version|library|driver'
 for ((round = 0; round < ${ROUNDS:-5}; round++)); do
-    for log in ordinary repeated different short; do
+    for log in ordinary progress repeated different short; do
         at "$log.times" "$cudarun" diagnose --json --from "$log"
         at "$log.grep" grep -c -i -E "$words" "$log"
     done
@@ -74,6 +76,7 @@ while read -r log limit; do
     compare "$log" "$(median "$log.times")" "$(median "$log.grep")" grep "$limit" "$(most "$log.times")"
 done <<'END'
 ordinary 4
+progress 12
 repeated 16
 different 110
 END

@@ -32,25 +32,26 @@ const ENTRY_BYTES: usize = 512;
 /// Bytes at the end of a text in which clues are looked for.
 const MAX_CLUE_BYTES: usize = 128 << 10;
 
-/// Bytes that are searched at once.
+/// Bytes that are searched at once: few at first, so that where each line has something, none is searched often.
+const FIRST_BLOCK: usize = 512;
 const BLOCK: usize = 64 << 10;
 
 /// The length of the whole lines at the beginning of a text in which no message begins, and which have nothing to clean.
 fn plain_lines(text: &[u8]) -> usize {
-    let mut plain = 0;
+    let (mut plain, mut size) = (0, FIRST_BLOCK);
     while plain < text.len() {
-        let block = &text[plain..text.len().min(plain + BLOCK)];
-        let literal = Signatures::embedded().find(block);
-        let searched = &block[..literal.unwrap_or(block.len())];
-        let special = memchr3(b'\x1b', b'\r', b'\\', searched);
-        let end = special.unwrap_or(searched.len());
-        let Some(last) = memrchr(b'\n', &block[..end]) else {
-            break;
-        };
-        plain += last + 1;
-        if end < block.len() {
+        let block = &text[plain..text.len().min(plain + size)];
+        let special = memchr3(b'\x1b', b'\r', b'\\', block);
+        let searched = &block[..special.unwrap_or(block.len())];
+        let end = Signatures::embedded().find(searched);
+        let end = end.unwrap_or(searched.len());
+        let last = memrchr(b'\n', &block[..end]);
+        plain += last.map_or(0, |last| last + 1);
+        let is_longer = block.len() == size && size < BLOCK;
+        if end < block.len() || last.is_none() && !is_longer {
             break;
         }
+        size = BLOCK.min(2 * size);
     }
     plain
 }
