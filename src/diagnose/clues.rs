@@ -29,7 +29,7 @@ pub fn of_line(line: &[u8]) -> Vec<Match> {
     found
 }
 
-/// The rows of the clues in the lines of a message that only a general row knows, those that say more than such a row.
+/// The rows of the clues in a message that only a general row of `errors.toml` knows, without those that are too vague for it.
 pub(super) fn of_general_message(text: &[u8]) -> Vec<&'static ErrorRow> {
     let mut places: Vec<usize> = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
