@@ -34,7 +34,7 @@ pub struct ErrorRow {
     /// Numbers of errors of CUDA's driver and runtime that mean the same.
     #[serde(default)]
     pub code: Vec<u32>,
-    /// It tells little about the cause: clues in the message's words tell more.
+    /// It tells little about the cause: clues in the message's words tell more. Of a clue: it is weak.
     #[serde(default)]
     pub general: bool,
     #[serde(default)]
@@ -51,14 +51,16 @@ pub struct ErrorRow {
 pub struct Clues {
     /// A regex: one of these words is in a line that has a clue.
     pub failing: String,
-    pub about: Vec<CauseSubject>,
+    /// A regex: what it matches is no failure, even if one of those words is in it.
+    pub fine: String,
+    pub argument: Vec<CauseArgument>,
     pub clue: Vec<ClueRow>,
 }
 
 /// What these causes of a clue are about.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CauseSubject {
+pub struct CauseArgument {
     pub of: Argument,
     pub cause: Vec<Fault>,
 }
@@ -73,8 +75,9 @@ pub struct ClueRow {
     #[serde(default)]
     pub literals: Vec<Vec<String>>,
     pub cause: Vec<Fault>,
+    /// It tells less than a general row of `errors.toml`.
     #[serde(default)]
-    pub general: bool,
+    pub weak: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]

@@ -44,7 +44,7 @@ mod wrappers;
 
 pub use crate::formats::names::{first_number, soname_number};
 pub use error_rows::{Argument, Capture, ErrorKind, ErrorRow, PossibleCause, States};
-use error_rows::{CauseSubject, ClueRow, Clues, Errors};
+use error_rows::{CauseArgument, ClueRow, Clues, Errors};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variable, VersionRecord};
@@ -133,27 +133,31 @@ pub fn errors() -> &'static [ErrorRow] {
 /// Returns the clues that the words of a line may give, the one that tells most first. None confirms a cause.
 pub fn clues() -> &'static [ErrorRow] {
     static ROWS: LazyLock<Vec<ErrorRow>> = LazyLock::new(|| {
-        let Clues { about, clue, .. } = profile!("clues");
-        clue.into_iter().map(|clue| clue.row(&about)).collect()
+        let Clues { argument, clue, .. } = profile!("clues");
+        clue.into_iter().map(|clue| clue.row(&argument)).collect()
     });
     &ROWS
 }
 
-/// A regex: a line without one of these words gives no clue.
-pub fn failing_words() -> &'static str {
-    static WORDS: LazyLock<String> = LazyLock::new(|| {
-        let Clues { failing, .. } = profile!("clues");
-        failing
+/// Two regexes: a line gives a clue only if it has a word that the first one matches, outside what the second one matches.
+pub fn failing_and_fine() -> &'static (String, String) {
+    static WORDS: LazyLock<(String, String)> = LazyLock::new(|| {
+        let Clues { failing, fine, .. } = profile!("clues");
+        (failing, fine)
     });
     &WORDS
 }
 
 impl ClueRow {
-    fn row(self, about: &[CauseSubject]) -> ErrorRow {
-        let of = |cause: &Fault| about.iter().find(|about| about.cause.contains(cause));
+    fn row(self, arguments: &[CauseArgument]) -> ErrorRow {
+        let of = |cause: &Fault| {
+            arguments
+                .iter()
+                .find(|argument| argument.cause.contains(cause))
+        };
         let causes = self.cause.into_iter().map(|cause| PossibleCause {
             cause,
-            of: of(&cause).map(|about| about.of.clone()),
+            of: of(&cause).map(|argument| argument.of.clone()),
             wanted: None,
             symbol: None,
             and: None,
@@ -165,7 +169,7 @@ impl ClueRow {
             id: self.id,
             kind: ErrorKind::Clue,
             regex: self.regex,
-            general: self.general,
+            general: self.weak,
             literals: self.literals,
             sample: Vec::new(),
             by: Vec::new(),

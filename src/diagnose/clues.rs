@@ -7,18 +7,25 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::signatures::{Match, Signatures};
-use crate::catalog::{ErrorRow, clues, failing_words};
+use crate::catalog::{clues, failing_and_fine};
 
-static FAILING: LazyLock<Regex> = LazyLock::new(|| {
-    let words = RegexBuilder::new(failing_words()).unicode(false).build();
-    words.expect("a test reads the rows")
-});
+static FAILING: LazyLock<Regex> = LazyLock::new(|| words(&failing_and_fine().0));
+static FINE: LazyLock<Regex> = LazyLock::new(|| words(&failing_and_fine().1));
 static CLUES: LazyLock<Signatures> =
     LazyLock::new(|| Signatures::new(clues()).expect("a test reads the rows"));
 
+fn words(regex: &str) -> Regex {
+    let words = RegexBuilder::new(regex).unicode(false).build();
+    words.expect("a test reads the rows")
+}
+
 /// The clues that a line gives, in the order of the rows. A line without a word of failure gives none.
 pub fn of_line(line: &[u8]) -> Vec<Match> {
-    let Some(failing) = FAILING.find(line) else {
+    let is_fine = |word: &regex::bytes::Match<'_>| {
+        let mut fine = FINE.find_iter(line);
+        fine.any(|fine| fine.start() <= word.start() && word.end() <= fine.end())
+    };
+    let Some(failing) = FAILING.find_iter(line).find(|word| !is_fine(word)) else {
         return Vec::new();
     };
     let mut found = CLUES.matches(line, &BTreeSet::new());
@@ -29,14 +36,12 @@ pub fn of_line(line: &[u8]) -> Vec<Match> {
     found
 }
 
-/// The rows of the clues in a message that only a general row of `errors.toml` knows, without those that are too vague for it.
-pub(super) fn of_general_message(text: &[u8]) -> Vec<&'static ErrorRow> {
-    let mut places: Vec<usize> = Vec::new();
-    for line in text.split(|byte| *byte == b'\n') {
-        places.extend(of_line(line).iter().map(|found| found.key.0));
-    }
-    places.sort_unstable();
-    places.dedup();
-    let rows = places.into_iter().map(|place| &clues()[place]);
-    rows.filter(|row| !row.general).collect()
+/// The clues in the lines of a message that a general row of `errors.toml` knows, without those that tell less than it.
+pub(super) fn of_message(text: &[u8]) -> Vec<Match> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let mut found: Vec<Match> = lines.flat_map(of_line).collect();
+    found.retain(|clue| !clue.row.general);
+    found.sort_by_key(|clue| clue.key.0);
+    found.dedup_by_key(|clue| clue.key.0);
+    found
 }

@@ -18,7 +18,7 @@ pub(super) struct Literals {
     first: Vec<u16>,
 }
 
-/// Some of the bytes of a text, which are in few other texts and seldom in logs.
+/// Four bytes in a row of a text, which are in few other texts and seldom in logs.
 struct LiteralKey {
     hash: usize,
     bytes: u32,
@@ -97,7 +97,7 @@ impl Literals {
         false
     }
 
-    /// The same for the texts of which this key ends here.
+    /// The same for the texts whose key ends here.
     #[cold]
     #[inline(never)]
     fn any_at(
@@ -126,7 +126,7 @@ impl Literals {
         false
     }
 
-    /// The start of the first text that is found.
+    /// The start of the text whose key ends first.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<usize> {
         let mut first = None;
         self.any(bytes, |_, start| {

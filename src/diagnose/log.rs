@@ -73,6 +73,12 @@ struct OpenMessage {
     more_lines: usize,
 }
 
+/// True for the marks at the beginning of a text in UTF-16. Messages are in ASCII, which it writes as the same bytes with zeros
+/// between them.
+fn is_utf16(text: &[u8]) -> bool {
+    text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff")
+}
+
 #[derive(Default)]
 pub struct LogReader {
     lines: LogLines,
@@ -90,6 +96,8 @@ pub struct LogReader {
     cache_bytes: usize,
     paths: NamedPaths,
     taken: usize,
+    /// UTF-16, as PowerShell writes it.
+    is_utf16: bool,
     left_out: u64,
     /// The end of a text of unknown length, in pieces, as far as it was read.
     tail: VecDeque<Vec<u8>>,
@@ -97,6 +105,17 @@ pub struct LogReader {
 
 impl LogReader {
     pub fn take(&mut self, piece: &[u8]) {
+        self.is_utf16 |= self.taken == 0 && is_utf16(piece);
+        if self.is_utf16 {
+            let mut piece = piece.to_vec();
+            piece.retain(|byte| *byte != 0);
+            self.take_bytes(&piece);
+        } else {
+            self.take_bytes(piece);
+        }
+    }
+
+    fn take_bytes(&mut self, piece: &[u8]) {
         let mut lines = take(&mut self.lines);
         let mut rest = piece;
         while !rest.is_empty() {
@@ -159,14 +178,20 @@ impl LogReader {
 
     /// Leaves out a piece in the middle, and counts its lines.
     pub fn pass_over(&mut self, piece: &[u8]) {
+        self.end_part();
+        self.lines.pass_over(piece);
+        self.last.clear();
+        self.left_out += piece.len() as u64;
+    }
+
+    /// Reads what was taken to its end: no message goes on in what follows.
+    fn end_part(&mut self) {
         let mut lines = take(&mut self.lines);
         lines.finish(&mut |line| self.line(line));
-        lines.pass_over(piece);
         self.lines = lines;
-        if !piece.is_empty() {
-            self.last.clear();
+        for open in take(&mut self.open) {
+            self.close_open(&open);
         }
-        self.left_out += piece.len() as u64;
     }
 
     pub fn finish(mut self) -> Log {
@@ -181,12 +206,10 @@ impl LogReader {
         }
     }
 
-    /// In the order of their first lines, then of the rows. Where none is an error, clues follow, in the order of their rows.
+    /// In the order of their first lines, then of the rows. Where all are harmless, clues follow: in the order of their rows,
+    /// then of their lines.
     pub fn messages(mut self) -> Vec<Message> {
-        self.pass_over(b"");
-        for open in take(&mut self.open) {
-            self.close_open(&open);
-        }
+        self.end_part();
         let mut messages: Vec<Message> = take(&mut self.messages).into_values().collect();
         messages.sort_by_key(|message| (message.first, message.row.kind));
         let is_harmless = |message: &Message| message.row.kind == ErrorKind::Harmless;
@@ -196,34 +219,47 @@ impl LogReader {
         messages
     }
 
-    /// The clues in the last lines. A harmless message is none.
+    /// The clues in the last lines, without those in harmless messages. Of lines that state the same, the last one is shown.
     fn clues(&self) -> Vec<Message> {
-        let start = self.last.len().saturating_sub(MAX_CLUE_BYTES);
-        let last = &self.last[start..];
-        let breaks = memchr_iter(b'\n', last).count();
-        let mut lines = LogLines::after(self.lines.count().saturating_sub(breaks));
-        // By the place of the clue that tells most.
-        let mut messages = BTreeMap::<usize, Message>::new();
+        // By the place of the clue that tells most, and by the facts.
+        let mut messages = BTreeMap::<(usize, Captures), Message>::new();
         let mut each = |line: LogLine<'_>| {
             let (speaker, text) = speaker_and_text(line.text);
             let clues = clues::of_line(text);
             let Some(first) = clues.first() else { return };
-            if !Signatures::embedded()
-                .matches(text, &BTreeSet::new())
-                .is_empty()
-            {
+            let known = Signatures::embedded().matches(text, &BTreeSet::new());
+            if !known.is_empty() {
                 return;
             }
-            let message = messages.entry(first.key.0).or_insert_with(|| {
-                let mut message = Message::new(first, line.number, text);
-                message.clues = clues.iter().map(|clue| clue.row).collect();
-                message
-            });
+            let mut message = Message::new(first, &clues, line.number, text);
+            let key = (first.key.0, message.captures.clone());
+            if let Some(earlier) = messages.remove(&key) {
+                message.count = earlier.count;
+                message.is_warning = earlier.is_warning;
+                message.speakers = earlier.speakers;
+            }
             message.count(line.number, speaker, text);
+            messages.insert(key, message);
         };
+        let last = self.last_lines();
+        let breaks = memchr_iter(b'\n', last).count();
+        let mut lines = LogLines::after(self.lines.count().saturating_sub(breaks));
         lines.feed(last, &mut each);
         lines.finish(&mut each);
-        messages.into_values().collect()
+        let mut messages: Vec<((usize, _), Message)> = messages.into_iter().collect();
+        messages.sort_by_key(|((place, _), message)| (*place, message.first));
+        messages.into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// The whole lines of the last bytes that were taken.
+    fn last_lines(&self) -> &[u8] {
+        let start = self.last.len().saturating_sub(MAX_CLUE_BYTES);
+        let last = &self.last[start..];
+        if last.len() == self.taken {
+            return last;
+        }
+        let first = memchr(b'\n', last).map_or(0, |end| end + 1);
+        &last[first..]
     }
 
     fn line(&mut self, line: LogLine<'_>) {
@@ -294,7 +330,12 @@ impl LogReader {
                 continue;
             }
             *count += 1;
-            let mut message = Message::new(found, number, text);
+            let clues = if found.row.general {
+                clues::of_message(text)
+            } else {
+                Vec::new()
+            };
+            let mut message = Message::new(found, &clues, number, text);
             message.count(number, speaker, text);
             self.messages.insert(found.key.clone(), message);
         }

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::clues;
 use super::signatures::{Captures, Match};
 use crate::catalog::{ErrorKind, ErrorRow, PossibleCause};
 use crate::text;
@@ -26,17 +25,18 @@ static SECRET: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("a pattern of ours")
 });
 
-/// A message that a row of `profiles/errors.toml` knows.
+/// A message that a row of `profiles/errors.toml` knows, or a line with a clue.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub row: &'static ErrorRow,
     pub captures: Captures,
-    /// Where the row is a general one or a clue: the clues in its words, the one that tells most first.
+    /// Where the row is a general one or a clue: the clues in its words, the one that tells most first. A clue is among them.
     pub clues: Vec<&'static ErrorRow>,
     /// The first line that says so, from 1, and the last one.
     pub first: usize,
     pub last: usize,
-    /// The text that matched, escaped and shortened. Nothing else of a log is shown, since a log may hold secrets.
+    /// The text that matched, or that spans a clue and its word of failure, escaped and shortened. Nothing else of a log is
+    /// shown, since a log may hold secrets.
     pub excerpt: String,
     pub count: usize,
     /// Each line that says so calls itself a warning.
@@ -67,16 +67,16 @@ pub(super) fn deciding(matches: Vec<Match>) -> Vec<Match> {
 }
 
 impl Message {
-    /// A message of which no line is counted yet.
-    pub(super) fn new(found: &Match, number: usize, text: &[u8]) -> Message {
+    /// A message of which no line is counted yet. What its clues state is added to its facts.
+    pub(super) fn new(found: &Match, clues: &[Match], number: usize, text: &[u8]) -> Message {
+        let mut captures = found.key.1.clone();
+        for clue in clues {
+            captures.add(&clue.key.1);
+        }
         Message {
             row: found.row,
-            captures: found.key.1.clone(),
-            clues: if found.row.general {
-                clues::of_general_message(text)
-            } else {
-                Vec::new()
-            },
+            captures,
+            clues: clues.iter().map(|clue| clue.row).collect(),
             first: number,
             last: number,
             excerpt: shown(whole_words(text, &found.range)),

@@ -26,6 +26,13 @@ impl Captures {
         self.0.get(&capture).map(String::as_str)
     }
 
+    /// Adds the facts that are not known yet.
+    pub(super) fn add(&mut self, others: &Captures) {
+        for (capture, text) in &others.0 {
+            self.0.entry(*capture).or_insert_with(|| text.clone());
+        }
+    }
+
     /// The text of a question's argument; none if the message does not state it.
     pub fn argument<'t>(&'t self, argument: &'t Argument) -> Option<&'t str> {
         match argument {

@@ -337,3 +337,121 @@ fn one_row_cannot_crowd_out_the_others() {
     let found = Chain::new(messages(many.as_bytes()));
     assert_eq!((found.leading.len(), found.leading[0].count), (1, 5000));
 }
+
+/// Each line beside its neighbour, which is a failure.
+const ORDINARY: &[(&str, &str)] = &[
+    ("Training ResNet on GPU 0", "ResNet: GPU 0 isn't usable"),
+    ("cuInit of unit 3 done", "cuInit didn\u{2019}t end"),
+    (
+        "Requirement already satisfied: nvidia-cublas-cu12 in ./lib",
+        "this requires nvidia-cublas-cu12",
+    ),
+    (
+        "calling torch.cuda.empty_cache()",
+        "file /x/libcuda.so.1 is empty",
+    ),
+    ("GPU 0 supports bf16", "GPU 0 has no bf16"),
+    (
+        "PyTorch 2.5 compiled with CUDA 12.4",
+        "PyTorch compiled without CUDA",
+    ),
+    ("GPU 0: no errors", "GPU 0: errors"),
+    ("ECC errors: 0", "ECC errors: 12"),
+    (
+        "ECC errors: 0, XID none, 0 failed GPUs",
+        "ECC errors: 0, 3 failed GPUs",
+    ),
+    (
+        "nvidia-persistenced exited with code 0",
+        "nvidia-persistenced exited with code 1",
+    ),
+    (
+        "nvidia-smi: No running processes found",
+        "nvidia-smi: No devices were found",
+    ),
+    (
+        "invalid syntax on line 30",
+        "a wrapper got an unknown error code: 999",
+    ),
+    ("802 passed, 0 failed", "failed: cuSomething() = 802"),
+    ("ERROR request took 804 ms", "ERROR compat: cuda status 804"),
+    ("make: *** [lib/foo.o] Error 1", "make: *** no nvcc"),
+    (
+        "error: fork the repository",
+        "error: a forked process of CUDA",
+    ),
+];
+
+#[test]
+fn an_ordinary_line_gives_no_clue() {
+    for (ordinary, failure) in ORDINARY {
+        assert!(messages(ordinary.as_bytes()).is_empty(), "{ordinary}");
+        assert!(!messages(failure.as_bytes()).is_empty(), "{failure}");
+    }
+}
+
+#[test]
+fn the_last_of_equal_clues_is_shown_with_what_all_of_a_line_state() {
+    let log = "GPU flag: error 5\n\nmy GPU launcher failed\n";
+    let found = only(log.as_bytes());
+    assert_eq!((found.first, found.count), (3, 2));
+    assert_eq!(found.excerpt, "GPU launcher failed");
+
+    let one = "nccl wrapper: bad libnccl.so.2: cannot load\n";
+    let other = "nccl wrapper: bad libnccl-net.so.0: cannot load\n";
+    let found = messages([one, other, one].concat().as_bytes());
+    let stated = found
+        .iter()
+        .map(|message| (message.first, message.captures.get(Capture::Soname)));
+    assert!(stated.eq([(2, Some("libnccl-net.so.0")), (3, Some("libnccl.so.2"))]));
+}
+
+#[test]
+fn no_message_goes_on_after_a_part_that_is_left_out() {
+    let begin =
+        "The detected CUDA version (12.2) mismatches the version that was used to compile\n";
+    let end = "PyTorch (11.3). Please\n";
+    let wanted = |log: LogReader| {
+        let found = log.messages();
+        let mut wanted = found
+            .iter()
+            .map(|found| found.captures.get(Capture::Wanted));
+        wanted.any(|wanted| wanted == Some("11.3"))
+    };
+    let mut log = LogReader::default();
+    log.take(begin.as_bytes());
+    log.take(end.as_bytes());
+    assert!(wanted(log));
+    let mut log = LogReader::default();
+    log.take(begin.as_bytes());
+    log.pass_over(b"one\ntwo\n");
+    log.take(end.as_bytes());
+    assert!(!wanted(log));
+}
+
+#[test]
+fn a_line_that_is_cut_gives_no_clue() {
+    let mut log = LogReader::default();
+    log.take(b"first\n");
+    log.pass_over(b"a line of which the end is read: GPU ");
+    log.take(b"error of the driver\nlast\n");
+    assert!(log.messages().is_empty());
+    let mut log = LogReader::default();
+    log.take(b"first\n");
+    log.pass_over(b"a line\nof which the end is read: GPU ");
+    log.take(b"x\nGPU error of the driver\n");
+    assert_eq!(log.messages()[0].first, 4);
+}
+
+#[test]
+fn a_log_in_utf_16_is_read() {
+    let mut log = b"\xff\xfe".to_vec();
+    log.extend(
+        format!("one\n{MISSING}\n")
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes),
+    );
+    assert_eq!(only(&log).first, 2);
+    // The control: without its mark it may be any bytes.
+    assert!(messages(&log[2..]).is_empty());
+}

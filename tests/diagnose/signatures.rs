@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cudarun::catalog::{
-    Argument, ErrorKind, ErrorRow, Fault, PossibleCause, catalog, clues, errors, failing_words,
+    Argument, ErrorKind, ErrorRow, Fault, PossibleCause, catalog, clues, errors, failing_and_fine,
 };
 use cudarun::diagnose::{Message, Signatures, clues_of_line, groups_of};
 use serde::Deserialize;
@@ -48,8 +48,13 @@ fn rows_compile_and_have_unique_names() {
         let regex = regex.unicode(false).build();
         regex.unwrap_or_else(|error| panic!("{source}: {error}"))
     };
-    compiled(failing_words());
+    let (failing, fine) = failing_and_fine();
+    compiled(failing);
+    compiled(fine);
     for row in rows() {
+        let is_one_line = |source: &String| !source.contains(r"\s");
+        // Lines of such a message are told from clues one by one.
+        assert!(row.kind != ErrorKind::Harmless || row.regex.iter().all(is_one_line));
         for source in &row.regex {
             groups_of(&compiled(source))
                 .unwrap_or_else(|error| panic!("{}: {source}: {error}", row.id));
@@ -241,7 +246,7 @@ fn without_its_own_row_a_message_is_known_by_a_more_general_one() {
                 .any(|start| message.id.starts_with(start))
         });
     given.extend(unseen);
-    for (posted, least) in [(given, [99, 95, 89, 73]), (others, [96, 83, 66, 53])] {
+    for (posted, least) in [(given, [98, 95, 90, 73]), (others, [96, 83, 66, 53])] {
         let (figures, missed) = figures(&posted, |message| {
             let own = chain(&message.text);
             let own = own.chosen().or(own.harmless.first());

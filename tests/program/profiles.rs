@@ -123,7 +123,7 @@ fn the_head_of_each_profile_explains_every_field() {
             "clues.toml",
             &[
                 fields::<error_rows::ClueRow>(),
-                fields::<error_rows::CauseSubject>(),
+                fields::<error_rows::CauseArgument>(),
             ],
         ),
         ("cudnn.toml", &[fields::<rows::Support>()]),

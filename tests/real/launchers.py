@@ -107,12 +107,17 @@ def cell(code, interrupt=False):
     sent = client.execute(code, stop_on_error=False)
     while interrupt and client.get_iopub_msg(timeout=60)["content"].get("text") != "busy":
         pass
-    if interrupt:
-        manager.interrupt_kernel()
-    while True:
-        reply = client.get_shell_msg(timeout=60)
-        if reply["parent_header"]["msg_id"] == sent:
-            return reply["content"].get("ename", reply["content"]["status"])
+    # An interruption that comes while the kernel writes may be lost there; a person asks again.
+    for _ in range(12):
+        if interrupt:
+            manager.interrupt_kernel()
+        try:
+            while (reply := client.get_shell_msg(timeout=5))["parent_header"]["msg_id"] != sent:
+                pass
+        except queue.Empty:
+            continue
+        return reply["content"].get("ename", reply["content"]["status"])
+    return "no reply"
 manager = KernelManager(kernel_name="own")
 manager.start_kernel()
 client = manager.client()
@@ -120,7 +125,7 @@ client.start_channels()
 client.wait_for_ready(timeout=60)
 show = "import tell; open('answer', 'a').write(tell.tell() + '\\\\n')"
 print(cell(show))
-print(cell("import time; print('busy', end='', flush=True); time.sleep(60)", interrupt=True))
+print(cell("import time; print('busy', end='', flush=True); time.sleep(600)", interrupt=True))
 print(cell("1"))
 manager.restart_kernel(now=False)
 client.wait_for_ready(timeout=60)
