@@ -37,6 +37,8 @@ pub struct LoadedObject {
     pub name: String,
     pub requester: Option<usize>,
     pub rule: FoundBy,
+    /// It was given to a later request because the name was its SONAME, which its first request did not use.
+    pub answers_soname: bool,
 }
 
 /// A request that no file answers.
@@ -227,6 +229,9 @@ impl<'h> Process<'h> {
         rule: Option<FoundBy>,
     ) -> Result<Option<usize>, LoadFailure> {
         if let Some(index) = self.names.get(name) {
+            let loaded = &mut self.loaded[*index];
+            let is_soname = loaded.object.soname.as_deref() == Some(name);
+            loaded.answers_soname |= is_soname && loaded.name != name;
             return Ok(Some(*index));
         }
         let (object, found_by) = match self.search(name, requester, &mut Vec::new()) {
@@ -315,6 +320,7 @@ impl<'h> Process<'h> {
             name,
             requester,
             rule,
+            answers_soname: false,
         });
         self.loaders.push(loader);
         index

@@ -248,11 +248,17 @@ impl Predicted {
     }
 
     fn new(loaded: &[LoadedObject], index: usize, start: usize) -> Predicted {
-        let LoadedObject { object, name, .. } = &loaded[index];
+        let LoadedObject {
+            object,
+            name,
+            answers_soname,
+            ..
+        } = &loaded[index];
         let requester = loaded[index].requester.map(|index| &loaded[index].object);
         let family = catalog().family_of_file(&object.path).or_else(|| {
-            // A file that auditwheel renamed is of no family, unless it kept a SONAME that others ask for.
+            // A file that auditwheel renamed is of no family, unless others get it for a SONAME that it kept.
             catalog().family_of_bundled(&object.path)?;
+            answers_soname.then_some(())?;
             catalog().family_of(object.soname.as_deref()?)
         });
         Predicted {
@@ -283,9 +289,13 @@ impl Prediction {
             !own.any(|own| own.name == library.name && own.requester == library.requester)
         });
         self.missing.extend(missing);
-        let mut files = other.files;
-        files.retain(|file| self.files.iter().all(|own| own.id != file.id));
-        self.files.extend(files);
+        for file in other.files {
+            match self.files.iter_mut().find(|own| own.id == file.id) {
+                None => self.files.push(file),
+                Some(own) if own.family.is_none() => *own = file,
+                Some(_) => {}
+            }
+        }
         self.has_two_shims |= other.has_two_shims;
         self.watched.extend(other.watched);
     }

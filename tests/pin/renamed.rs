@@ -8,6 +8,8 @@ use crate::support::machine::Machine;
 use crate::support::parts::{SHIELDED, SITE, elf, library, python, text};
 
 const NVRTC: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib";
+/// In this mode nothing is loaded before the program's own libraries.
+const NONE: [&str; 2] = ["--pin-mode", "none"];
 const RENAMED: &str = "libnvrtc-d7c32a86.so.12.0.140";
 
 fn loader() -> String {
@@ -47,8 +49,9 @@ fn bringing(soname: &str) -> String {
         )
 }
 
-fn explained(machine: &Machine, code: &str) -> Value {
-    let words = ["explain", "--json", "python3", "-c", code];
+/// With these options.
+fn explained(machine: &Machine, options: &[&str], code: &str) -> Value {
+    let words = [&["explain", "--json"], options, &["python3", "-c", code]].concat();
     let (text, _) = Run::on(machine, &words).output();
     serde_json::from_str(&text).unwrap()
 }
@@ -62,15 +65,27 @@ fn is_refused(explained: &Value) -> bool {
 #[test]
 fn a_renamed_nvrtc_is_no_leak_of_the_picked_one() {
     let user = package("user", "libnvrtc.so.12", "$ORIGIN/../nvidia/cuda_nvrtc/lib");
-    let with = |soname: &str| {
+    let with = |soname: &str, mode: &[&str]| {
         let machine = python(&[loader(), nvrtc(), user.clone(), bringing(soname)]);
-        explained(&machine, "import user, own")
+        explained(&machine, mode, "import user, own")
     };
-    let started = with(RENAMED);
+    let started = with(RENAMED, &[]);
     assert!(!is_refused(&started), "{started:#}");
     assert_eq!(started["mode"], "none", "it is not in reach of others");
-    // Its neighbour kept the public SONAME, so the loader gives it to whoever asks for that.
-    let refused = with("libnvrtc.so.12");
+    // Its neighbour kept the public SONAME, so the loader gives it to whoever asks for that after it: the picked one is loaded
+    // before both, and the package still gets its own.
+    let started = with("libnvrtc.so.12", &[]);
+    assert!(!is_refused(&started), "{started:#}");
+    assert_eq!(started["mode"], "view");
+    let after = started["after"].as_array().unwrap();
+    let family = |name: &str| {
+        let mut files = after.iter();
+        let found = files.find(|file| file["path"].as_str().unwrap().ends_with(name));
+        found.unwrap()["family"].clone()
+    };
+    assert_eq!(family("/libnvrtc.so.12"), "nvrtc");
+    assert_eq!(family(RENAMED), Value::Null);
+    let refused = with("libnvrtc.so.12", &NONE);
     assert!(is_refused(&refused), "{refused:#}");
 }
 
@@ -78,36 +93,33 @@ fn a_renamed_nvrtc_is_no_leak_of_the_picked_one() {
 fn a_leak_of_a_package_itself_has_no_hint_about_a_search_path() {
     let user = package("user", "libnvrtc.so.12", "$ORIGIN/../nvidia/cuda_nvrtc/lib");
     let machine = python(&[loader(), nvrtc(), user, bringing("libnvrtc.so.12")]);
-    let said = Run::on(&machine, &["explain", "python3", "-c", "import user, own"])
-        .output()
-        .0;
+    let words = [
+        "explain",
+        NONE[0],
+        NONE[1],
+        "python3",
+        "-c",
+        "import user, own",
+    ];
+    let said = Run::on(&machine, &words).output().0;
     assert!(said.contains("would come from"), "{said}");
     assert!(!said.contains("from the program's search path"), "{said}");
 }
 
 #[test]
 fn a_package_that_is_only_perhaps_imported_refuses_nothing() {
-    // A framework that the program may import, with a file that has NVRTC's own SONAME.
+    // A framework that the program may import, beside a file that has NVRTC's own SONAME.
     let torch = package(
         "torch",
         "libnvrtc.so.12",
         "$ORIGIN/../nvidia/cuda_nvrtc/lib",
-    ) + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n")
-        + &elf(
-            &format!("{SITE}/torch/lib/libtorch_cuda.so"),
-            &format!(
-                "soname = 'libtorch_cuda.so', needed = ['{RENAMED}'], rpath = '$ORIGIN/../../own.libs'"
-            ),
-        );
+    ) + &text(&format!("{SITE}/torch/version.py"), "cuda = '12.4'\n");
     let machine = python(&[loader(), nvrtc(), torch, bringing("libnvrtc.so.12")]);
-    let guessed = explained(&machine, "exec('')");
-    assert!(!is_refused(&guessed), "{guessed:#}");
-    let page = Run::on(&machine, &["explain", "python3", "-c", "exec('')"]);
-    let page = page.any_stderr().output().0;
-    let words: Vec<&str> = page.split_whitespace().collect();
-    let told = "libnvrtc-d7c32a86.so.12.0.140 would come from";
-    assert!(words.join(" ").contains(told), "{page}");
+    for options in [&[][..], &NONE] {
+        let guessed = explained(&machine, options, "exec('')");
+        assert!(!is_refused(&guessed), "{guessed:#}");
+    }
     // The control: what is certainly imported is refused.
-    let refused = explained(&machine, "import torch, own");
+    let refused = explained(&machine, &NONE, "import torch, own");
     assert!(is_refused(&refused), "{refused:#}");
 }
