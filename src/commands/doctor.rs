@@ -15,7 +15,7 @@ use crate::fleet::{
 };
 use crate::host::Host;
 use crate::image::ContainerNode;
-use crate::inventory::{Installation, Inventory, Origin};
+use crate::inventory::{ExtensionScope, Installation, Inventory, Origin};
 use crate::launch;
 use crate::pipeline::{self, Request, any_program, own_views};
 use crate::program::{self, Command, Program};
@@ -394,7 +394,7 @@ fn inventory(host: &Host, common: &Common) -> Result<Inventory, Error> {
         scope.machine = program.machine;
         scope.site_packages = program.site_packages;
     }
-    scope.extensions = true;
+    scope.extensions = ExtensionScope::All;
     scope.toolkits = true;
     Ok(pipeline::scan(&settings.host, &scope))
 }

@@ -4,7 +4,7 @@ use super::{Exit, family, machine, print, settings_of};
 use crate::cli::{Common, LibraryOptions, List, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
-use crate::inventory::{Inventory, PartKind, Scope};
+use crate::inventory::{ExtensionScope, Inventory, PartKind, Scope};
 use crate::pipeline::{self, Request};
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
@@ -22,7 +22,11 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     let progress = request.progress();
     let scope = Scope {
         code: options.json || common.verbose > 0,
-        extensions: options.extensions,
+        extensions: if options.extensions {
+            ExtensionScope::All
+        } else {
+            ExtensionScope::None
+        },
         toolkits,
         ..pipeline::everywhere(&settings, common, options.python.as_deref())?
     };

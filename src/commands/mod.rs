@@ -132,6 +132,14 @@ fn reported_at_every_start(
             .flat_map(|build| report::build_remarks(&build.plan)),
     );
     lines.extend(host::unanswered());
+    // A refusal says the same.
+    if !decision.is_refused() {
+        lines.extend(report::unfit_extensions(
+            inventory,
+            program,
+            Style::default(),
+        ));
+    }
     lines.extend(report::outside_if_imported(decision, program));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {

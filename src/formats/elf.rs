@@ -192,6 +192,50 @@ impl<'d> Elf<'d> {
         symbols
     }
 
+    /// True if it defines a symbol of this name, of any version.
+    pub fn exports(&self, name: &[u8]) -> bool {
+        self.exports_by_hash(name).unwrap_or_else(|| {
+            let symbols = self.symbols();
+            symbols
+                .iter()
+                .any(|symbol| symbol.defined && symbol.name == name)
+        })
+    }
+
+    /// Looks a name up as the loader does: in the table of GNU hashes. `None` where that is absent or cut short.
+    fn exports_by_hash(&self, name: &[u8]) -> Option<bool> {
+        let (table, symbols) = (self.table(DT_GNU_HASH)?, self.table(DT_SYMTAB)?);
+        let word = |place: usize| {
+            let bytes = table.get(4 * place..)?.first_chunk()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
+        let (buckets, first, filters) = (word(0)?, word(1)?, word(2)? as usize);
+        let hash = name.iter().fold(5381_u32, |hash, byte| {
+            hash.wrapping_mul(33).wrapping_add(u32::from(*byte))
+        });
+        // Four words come before the filter, which has words of 64 bits.
+        let of_buckets = 4 + 2 * filters;
+        let chains = of_buckets + buckets as usize;
+        let mut index = word(of_buckets + hash.checked_rem(buckets)? as usize)?;
+        if index < first {
+            return Some(false);
+        }
+        loop {
+            let other = word(chains + (index - first) as usize)?;
+            if other | 1 == hash | 1 {
+                let place = index as usize * size_of::<Sym64<LE>>();
+                let symbol = symbols.read_at::<Sym64<LE>>(place as u64).ok()?;
+                if !symbol.is_undefined(LE) && self.text(symbol.st_name(LE)) == Some(name) {
+                    return Some(true);
+                }
+            }
+            if other & 1 == 1 {
+                return Some(false);
+            }
+            index = index.checked_add(1)?;
+        }
+    }
+
     /// The first bytes of a symbol's code or data.
     pub fn bytes_of(&self, symbol: &Symbol<'_>) -> Option<&'d [u8]> {
         self.bytes_at(symbol.address, symbol.size)

@@ -8,28 +8,34 @@ use std::path::{Path, PathBuf};
 
 use super::installation::Extension;
 use super::location::ScanContext;
+use super::machine::ExtensionScope;
 use super::records;
 use super::wheel::{self, SitePackage};
 use crate::catalog::{Framework, catalog};
 use crate::formats::elf::Elf;
 use crate::formats::metadata::{self, Requires};
 use crate::formats::names::{self, matches_pattern};
-use crate::formats::symbols::{Exports, RequiredSymbol};
-use crate::host::{Host, Stat};
+use crate::host::{Host, MappedBytes, Stat};
 use crate::parallel;
 
 /// A shared object and the distribution that brought it.
 struct Module<'d> {
     path: PathBuf,
     stat: Stat,
-    distribution: &'d SitePackage,
+    distribution: Option<&'d SitePackage>,
 }
 
-/// Returns the extension modules in the program's site-packages that use a framework, sorted by path. A second call
-/// reads only the lists of files, unless one of the files has changed.
-pub(super) fn find(scan: &mut ScanContext<'_>) -> Vec<Extension> {
+/// Returns the extension modules in the scope that use a framework, sorted by path; none if the scope asks for none. A second
+/// call reads only the lists of files, unless one of the files has changed.
+pub(super) fn find(scan: &mut ScanContext<'_>) -> Option<Vec<Extension>> {
     let host = scan.host;
-    let sites = &scan.scope.site_packages;
+    let scope = scan.scope;
+    match &scope.extensions {
+        ExtensionScope::None => return None,
+        ExtensionScope::Only(files) if files.is_empty() => return Some(Vec::new()),
+        ExtensionScope::Only(_) | ExtensionScope::All => {}
+    }
+    let sites = &scope.site_packages;
     let distributions: Vec<SitePackage> = sites
         .iter()
         .flat_map(|site| wheel::distributions(host, site))
@@ -49,9 +55,17 @@ pub(super) fn find(scan: &mut ScanContext<'_>) -> Vec<Extension> {
         };
         let libraries = host.list(&directory).unwrap_or_default().into_iter();
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
-        let modules = modules(host, framework, &distributions);
+        let modules = match &scope.extensions {
+            ExtensionScope::Only(files) => named(host, files, &distributions),
+            _ => modules(host, framework, &distributions),
+        };
+        // One answer is kept for all modules, and one for those of each program.
+        let key = match (&scope.extensions, modules.first()) {
+            (ExtensionScope::Only(_), Some(first)) => first.stat,
+            _ => stat,
+        };
         let print = fingerprint(scan, &libraries, &modules);
-        if let Some((cached_print, found)) = scan.cache.extensions.get(&stat)
+        if let Some((cached_print, found)) = scan.cache.extensions.get(&key)
             && Some(cached_print) == print
         {
             extensions.extend(found);
@@ -59,18 +73,43 @@ pub(super) fn find(scan: &mut ScanContext<'_>) -> Vec<Extension> {
         }
         let found = compare(host, framework, &libraries, &modules, &distributions);
         if let Some(print) = print {
-            scan.cache.extensions.insert(&stat, &(print, found.clone()));
+            scan.cache.extensions.insert(&key, &(print, found.clone()));
         }
         extensions.extend(found);
     }
     extensions.sort_by(|a, b| a.path.cmp(&b.path));
     extensions.dedup();
-    extensions
+    Some(extensions)
 }
 
 /// True if a shared object is linked against a library of the framework, or imports symbols that only these export.
 pub fn is_built_against(host: &Host, framework: &Framework, object: &Path) -> bool {
     !framework.own_libraries.is_empty() && Use::read(host, framework, object).is_some()
+}
+
+/// True if one of these libraries, which an object is linked against, is one that only a framework has.
+pub fn is_linked_against_framework(needed: &[String]) -> bool {
+    let mut frameworks = catalog().frameworks.iter();
+    frameworks.any(|framework| needed.iter().any(|name| is_of(framework, name)))
+}
+
+/// These files, with their distributions.
+fn named<'d>(
+    host: &Host,
+    files: &BTreeMap<PathBuf, String>,
+    distributions: &'d [SitePackage],
+) -> Vec<Module<'d>> {
+    let mut modules = Vec::new();
+    for (path, distribution) in files {
+        if let Ok(stat) = host.stat(path) {
+            modules.push(Module {
+                path: path.clone(),
+                stat,
+                distribution: distributions.iter().find(|one| one.name == *distribution),
+            });
+        }
+    }
+    modules
 }
 
 /// The shared objects in the records of distributions, other than those of the framework and of NVIDIA.
@@ -100,7 +139,7 @@ fn modules<'d>(
             modules.push(Module {
                 path,
                 stat,
-                distribution,
+                distribution: Some(distribution),
             });
         }
     }
@@ -150,29 +189,61 @@ fn compare(
         None => framework.name.clone(),
     };
     let mut extensions = Vec::new();
+    let mut linked = Vec::new();
     for (module, uses) in modules.iter().zip(uses) {
         let Some(uses) = uses else { continue };
-        let SitePackage {
-            directory,
-            name,
-            version,
-        } = module.distribution;
-        let metadata = host.read_text(&directory.join("METADATA"));
-        let requires = metadata::requirements(&metadata.unwrap_or_default());
+        let distribution = module.distribution;
+        let metadata = distribution.map(|one| host.read_text(&one.directory.join("METADATA")));
+        let metadata = metadata.and_then(Result::ok).unwrap_or_default();
+        let requires = metadata::requirements(&metadata);
         let mut requires = requires.iter();
         let pin = requires
             .find(|requires| framework.distributions.contains(&requires.name))
             .and_then(Requires::pinned);
+        let package = match distribution {
+            Some(SitePackage { name, version, .. }) => format!("{name} {version}"),
+            None => file_name(&module.path).to_owned(),
+        };
         extensions.push(Extension {
             path: module.path.clone(),
-            package: format!("{name} {version}"),
+            package,
             framework: title.trim_end().to_owned(),
             built_for: pin.map(|pin| pin.to_string()),
-            lacks_symbols: installed.lacking_symbols(host, &uses),
+            lacks_symbols: installed.lacking_symbols(host, &module.path, &uses),
             lacks_libraries: installed.lacking_libraries(&uses),
         });
+        linked.push(uses.needed);
     }
+    add_lacks_of_linked(&mut extensions, &linked);
     extensions
+}
+
+/// A module cannot be loaded without the modules that it is linked against: it lacks what these lack.
+fn add_lacks_of_linked(extensions: &mut [Extension], linked: &[Vec<String>]) {
+    let own = extensions.to_vec();
+    let place = |name: &String| own.iter().position(|one| file_name(&one.path) == name);
+    for (index, extension) in extensions.iter_mut().enumerate() {
+        let mut seen = BTreeSet::from([index]);
+        let mut next = vec![index];
+        while let Some(of) = next.pop() {
+            for other in linked[of].iter().filter_map(place) {
+                if seen.insert(other) {
+                    let Extension {
+                        lacks_symbols,
+                        lacks_libraries,
+                        ..
+                    } = &own[other];
+                    extension.lacks_symbols.extend_from_slice(lacks_symbols);
+                    extension.lacks_libraries.extend_from_slice(lacks_libraries);
+                    next.push(other);
+                }
+            }
+        }
+        for lacks in [&mut extension.lacks_symbols, &mut extension.lacks_libraries] {
+            lacks.sort();
+            lacks.dedup();
+        }
+    }
 }
 
 /// A framework's libraries, and the modules beside them.
@@ -197,9 +268,7 @@ impl<'m> InstalledFramework<'m> {
         let libraries = parallel::map(paths, |path| ExtensionLibrary::read(host, path));
         let mut by_name = BTreeMap::new();
         for module in modules {
-            if let Some(name) = module.path.file_name().and_then(OsStr::to_str) {
-                by_name.insert(name, module.path.as_path());
-            }
+            by_name.insert(file_name(&module.path), module.path.as_path());
         }
         let libraries: Vec<ExtensionLibrary> = libraries.into_iter().flatten().collect();
         let linked = libraries
@@ -233,44 +302,51 @@ impl<'m> InstalledFramework<'m> {
     }
 
     /// The symbols that neither the framework nor a module that it is linked against exports.
-    fn lacking_symbols(&self, host: &Host, uses: &Use) -> Vec<String> {
-        let mut lacking: Vec<&RequiredSymbol> = uses.symbols.iter().collect();
+    fn lacking_symbols(&self, host: &Host, module: &Path, uses: &Use) -> Vec<String> {
+        let mut lacking: Vec<&String> = uses.symbols.iter().collect();
         for library in &self.libraries {
-            lacking.retain(|symbol| library.exports.lack(symbol));
+            library.supply(&mut lacking);
         }
         for name in &uses.needed {
-            if !lacking.is_empty()
-                && let Some(path) = self.modules.get(name.as_str())
-                && let Some(library) = ExtensionLibrary::read(host, path)
-            {
-                lacking.retain(|symbol| library.exports.lack(symbol));
+            if lacking.is_empty() {
+                break;
+            }
+            let path = match self.modules.get(name.as_str()) {
+                Some(path) => path.to_path_buf(),
+                None => module.with_file_name(name),
+            };
+            if let Some(library) = ExtensionLibrary::read(host, &path) {
+                library.supply(&mut lacking);
             }
         }
-        let names = lacking.into_iter();
-        names.map(|symbol| symbol.name.clone()).collect()
+        lacking.into_iter().cloned().collect()
     }
 }
 
 /// The parts of an extension module that concern a framework.
 struct Use {
     needed: Vec<String>,
-    symbols: Vec<RequiredSymbol>,
+    symbols: Vec<String>,
 }
 
 /// A library of a framework, or one beside an extension module.
 struct ExtensionLibrary {
-    exports: Exports,
+    data: MappedBytes,
     needed: Vec<String>,
 }
 
 impl ExtensionLibrary {
     fn read(host: &Host, path: &Path) -> Option<ExtensionLibrary> {
         let data = host.map(path).ok()?;
-        let elf = Elf::parse(&data).ok()?;
-        Some(ExtensionLibrary {
-            exports: Exports::read(&elf),
-            needed: needed(&elf),
-        })
+        let needed = needed(&Elf::parse(&data).ok()?);
+        Some(ExtensionLibrary { data, needed })
+    }
+
+    /// Drops the symbols that it exports.
+    fn supply(&self, lacking: &mut Vec<&String>) {
+        if let Ok(elf) = Elf::parse(&self.data) {
+            lacking.retain(|symbol| !elf.exports(symbol.as_bytes()));
+        }
     }
 }
 
@@ -287,11 +363,7 @@ impl Use {
                 && let Ok(name) = std::str::from_utf8(symbol.name)
                 && is_in(namespaces, name)
             {
-                symbols.push(RequiredSymbol {
-                    name: name.to_owned(),
-                    version: None,
-                    file: String::new(),
-                });
+                symbols.push(name.to_owned());
             }
         }
         let needed = needed(&elf);
@@ -304,6 +376,11 @@ fn needed(elf: &Elf<'_>) -> Vec<String> {
     elf.needed()
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect()
+}
+
+/// The file name of a path; empty for one that is not text.
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 fn stem(name: &str) -> &str {

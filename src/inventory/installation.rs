@@ -158,6 +158,21 @@ impl Extension {
     pub fn fits(&self) -> bool {
         self.lacks_symbols.is_empty() && self.lacks_libraries.is_empty()
     }
+
+    /// The requirement that brings the version of the framework that the package asks for, or else the build of the package
+    /// for the framework that is installed; none if its metadata names no version.
+    pub fn fitting_requirement(&self) -> Option<String> {
+        let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
+        let number = |title: &str| title.split([' ', '+']).nth(1).map(str::to_owned);
+        let installed = number(&self.framework);
+        let wanted = self.built_for.clone();
+        let wanted = wanted.filter(|wanted| installed.as_ref() != Some(wanted))?;
+        // torchaudio 2.5.1 is the one for torch 2.5.1.
+        if number(&self.package).as_ref() == Some(&wanted) {
+            return Some(format!("{}=={}", name(&self.package), installed?));
+        }
+        Some(format!("{}=={wanted}", name(&self.framework)))
+    }
 }
 
 /// One piece of evidence of a version.

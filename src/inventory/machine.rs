@@ -30,8 +30,8 @@ pub struct Scope {
     pub symbols: bool,
     /// True if the architectures of GPU code are read: a list shows them, the solver compares them with the GPUs.
     pub code: bool,
-    /// True if extension modules are compared with the frameworks that they are built against.
-    pub extensions: bool,
+    /// The extension modules that are compared with the frameworks that they are built against.
+    pub extensions: ExtensionScope,
     /// True if toolkits for builds are looked for.
     pub toolkits: bool,
     /// True if no libraries are looked for besides.
@@ -44,6 +44,17 @@ pub struct Scope {
     pub stores: Vec<PathBuf>,
     /// The names of sources that are switched off.
     pub without: Vec<String>,
+}
+
+/// Extension modules that are compared with the frameworks that they are built against.
+#[derive(Debug, Default)]
+pub enum ExtensionScope {
+    #[default]
+    None,
+    /// Those in the records of all distributions.
+    All,
+    /// These files, each with the normalised name of its distribution, or else with a name of its own.
+    Only(BTreeMap<PathBuf, String>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -189,16 +200,36 @@ impl Inventory {
         elements.any(|element| installation.is_in(element))
     }
 
-    /// The extension modules that do not fit their framework, of these imported packages.
-    pub fn unfit_extensions(&self, imported: &BTreeSet<PathBuf>) -> Vec<&Extension> {
-        let mut unfit = Vec::new();
+    /// True if an extension module finds the symbols and libraries of its framework, and a copy of each of NVIDIA's libraries
+    /// that the framework does not bring.
+    pub fn fits(&self, extension: &Extension) -> bool {
+        let is_here = |name: &String| {
+            let mut installations = self.installations.iter();
+            installations.any(|installation| installation.offers(name))
+        };
+        extension.lacks_symbols.is_empty() && extension.lacks_libraries.iter().all(is_here)
+    }
+
+    /// An extension module of each package that does not fit. Of modules whose paths differ in digits alone, one that fits is
+    /// enough: they are variants, for example for several releases of the framework.
+    pub fn unfit_extensions(&self) -> impl Iterator<Item = &Extension> {
+        let variants = |extension: &Extension| {
+            let path = extension.path.to_string_lossy();
+            path.replace(|character: char| character.is_ascii_digit(), "")
+        };
+        let mut fitting = BTreeSet::new();
+        let mut unfit: BTreeMap<&str, &Extension> = BTreeMap::new();
         for extension in self.extensions.iter().flatten() {
-            let mut paths = extension.path.ancestors();
-            if !extension.fits() && paths.any(|path| imported.contains(path)) {
-                unfit.push(extension);
+            if self.fits(extension) {
+                fitting.insert(variants(extension));
             }
         }
-        unfit
+        for extension in self.extensions.iter().flatten() {
+            if !fitting.contains(&variants(extension)) {
+                unfit.entry(&extension.package).or_insert(extension);
+            }
+        }
+        unfit.into_values()
     }
 
     /// The installation that has this file.

@@ -40,14 +40,15 @@ mod wheel;
 
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts};
-pub use extensions::is_built_against;
+pub use extensions::{is_built_against, is_linked_against_framework};
 pub use gpu::is_excluded;
 pub use installation::{
     Code, Extension, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
     RpathDirectory, SearchStage, VersionEvidence, VersionSource,
 };
 pub use machine::{
-    Gpu, Inventory, KernelDriver, LibraryPathElement, Preload, Scope, SearchPath, Visible,
+    ExtensionScope, Gpu, Inventory, KernelDriver, LibraryPathElement, Preload, Scope, SearchPath,
+    Visible,
 };
 pub use modules::named as named_by_module;
 pub use owners::{ChangedBy, WritablePath};
@@ -154,7 +155,7 @@ pub fn scan(host: &Host, scope: &Scope, cache: &mut ScanCache) -> Inventory {
     scan.warnings.dedup();
     let search = library_path::search(host, scope);
     scan.watched.extend(found.directories.keys().cloned());
-    let extensions = scope.extensions.then(|| extensions::find(&mut scan));
+    let extensions = extensions::find(&mut scan);
     let mut inventory = Inventory {
         driver,
         gpus,

@@ -7,7 +7,7 @@ use crate::cli::Common;
 use crate::error::Error;
 use crate::formats::elf;
 use crate::host::Host;
-use crate::inventory::{self, Inventory, ScanCache, Scope, kept_facts};
+use crate::inventory::{self, ExtensionScope, Inventory, ScanCache, Scope, kept_facts};
 use crate::pin::{self, view};
 use crate::program::{self, Command, Program, StepKind};
 use crate::settings::resolve::{Purpose, Settings};
@@ -38,7 +38,7 @@ pub(super) fn scope(
         views: own_views(host),
         symbols: needs_any,
         code: needs_any && inventory::sees_gpu(host),
-        extensions: settings.purpose == Purpose::Answer,
+        extensions: ExtensionScope::Only(program.extensions.clone()),
         ..asked(host, common, &settings.layers)?
     };
     scope.also.extend(settings.directories.iter().cloned());

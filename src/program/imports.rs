@@ -34,6 +34,8 @@ pub(super) struct Imports {
     pub entered: Vec<(Import, SourceLine)>,
     /// Extension modules among the program's own.
     pub extensions: BTreeMap<PathBuf, SourceLine>,
+    /// Extension modules of installed packages that are certainly imported.
+    pub installed_extensions: BTreeMap<PathBuf, SourceLine>,
     /// Names of NVIDIA's libraries in its strings.
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
@@ -242,11 +244,11 @@ pub(super) fn add_brought(
     let is_cut = reader.seen.len() > reader.limit();
     let found = reader.found;
     let mut brought = found.installed;
-    for (extension, place) in found.extensions {
+    for (extension, place) in &found.extensions {
         for framework in &catalog().frameworks {
             let module = &framework.modules[0];
             let is_known = imports.installed.contains_key(module) || brought.contains_key(module);
-            if !is_known && inventory::is_built_against(host, framework, &extension) {
+            if !is_known && inventory::is_built_against(host, framework, extension) {
                 brought.insert(module.clone(), place.clone());
             }
         }
@@ -256,6 +258,7 @@ pub(super) fn add_brought(
     });
     let files = brought.values().map(|place| place.file.clone()).collect();
     imports.installed.extend(brought);
+    imports.installed_extensions = found.extensions;
     // What the files that were not read import may be anything.
     imports.is_open |= is_cut;
     files

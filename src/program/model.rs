@@ -37,6 +37,9 @@ pub struct Program {
     pub packages: Vec<Package>,
     /// The directories and the extension modules of the packages that it imports.
     pub imported: BTreeSet<PathBuf>,
+    /// The extension modules of these packages that are linked against another framework's own libraries, each with the
+    /// normalised name of its distribution, or else with a name of its own.
+    pub extensions: BTreeMap<PathBuf, String>,
     pub requirements: Vec<Requirement>,
     pub notes: Vec<Note>,
     pub site_packages: Vec<PathBuf>,

@@ -22,6 +22,7 @@ use crate::catalog::catalog;
 use crate::error::Error;
 use crate::formats::names;
 use crate::host::Host;
+use crate::inventory;
 use crate::loader::closure::{Consumer, Walk};
 use crate::loader::search::{Object, Searcher};
 use crate::parallel;
@@ -62,15 +63,17 @@ pub(super) fn read(
         let mut of_uses = imports::of_modules(modules);
         let files = imports::add_brought(host, python, &installed, &mut of_uses);
         program.watched.extend(files);
-        let brought = of_uses.installed.into_keys();
+        let brought = of_uses.installed.keys().cloned();
         let all: Vec<String> = uses.iter().cloned().chain(brought).collect();
         let named = reader.candidates.named(&all)?;
         reader.examine(named, program);
+        reader.require_extensions(&of_uses, program);
     } else if !imports.is_tool() {
         let files = imports::add_brought(host, python, &installed, &mut imports);
         program.watched.extend(files);
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
+        reader.require_extensions(&imports, program);
         reader.guess(python, &imports, program);
     }
     reader.written_out(&imports, program);
@@ -202,6 +205,7 @@ impl<'a> PackageReader<'a> {
             let consumers = self.consumers(&candidate);
             program.notes.extend(self.moved(&candidate));
             if candidate.is_imported() {
+                self.add_extensions(&candidate, &consumers, program);
                 for file in candidate.directories.iter().chain(&candidate.extensions) {
                     program.imported.insert(file.clone());
                     program.watched.insert(file.clone());
@@ -217,6 +221,53 @@ impl<'a> PackageReader<'a> {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Adds the modules of a package that are linked against the libraries of another framework.
+    fn add_extensions(
+        &self,
+        candidate: &PackageCandidate,
+        consumers: &[Consumer],
+        program: &mut Program,
+    ) {
+        let is_framework = candidate
+            .framework
+            .is_some_and(|framework| !framework.own_libraries.is_empty());
+        if is_framework || candidate.is_brought {
+            return;
+        }
+        let name = self.distribution(candidate).unwrap_or(&candidate.name);
+        for Consumer { object, .. } in consumers {
+            let mut places = candidate.directories.iter().chain(&candidate.extensions);
+            if places.any(|place| object.path.starts_with(place))
+                && inventory::is_linked_against_framework(&object.needed)
+            {
+                let extension = object.path.clone();
+                program.extensions.insert(extension, name.to_owned());
+            }
+        }
+    }
+
+    /// Requires that the extension modules which are certainly imported fit their frameworks.
+    fn require_extensions(&self, imports: &Imports, program: &mut Program) {
+        for (module, place) in &imports.installed_extensions {
+            let Some(name) = program.extensions.get(module) else {
+                continue;
+            };
+            let installed = self.candidates.installed.distributions.get(name);
+            let by = Asker {
+                name: match installed {
+                    Some(distribution) => format!("{name} {}", distribution.version),
+                    None => name.clone(),
+                },
+                file: place.file.clone(),
+                line: Some(place.line),
+                cuda: None,
+                certainty: ImportCertainty::Imported,
+            };
+            let demand = Demand::Extensions(Some(module.clone()));
+            program.require([MachineRequirement::of_person(demand, by)]);
         }
     }
 

@@ -115,11 +115,11 @@ pub fn examined_program(
         let first = why.lines().next().unwrap_or_default();
         faults.push(first.trim_start_matches("error: ").to_owned());
     }
-    for extension in inventory.unfit_extensions(&program.imported) {
+    for extension in inventory.unfit_extensions() {
         faults.push(format!(
             "{}: {}",
             extensions::sentence(extension),
-            extensions::remedy(extension)
+            extensions::remedy(&[extension], program.pip.as_ref())
         ));
     }
     faults.extend(compiler_lines(compilers));
@@ -614,7 +614,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
             let each = packages.iter().map(|kept| reinstalled(packages, kept));
             words::joined(each, ", or ")
         }
-        Detail::Extension { first, .. } => extensions::remedy(first),
+        Detail::Extension { first, .. } => extensions::remedy(&[first], None),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),
         Detail::NotAllowed { file, .. } => {
             format!(

@@ -76,9 +76,9 @@ pub fn explained(explanation: &Explanation<'_>, verbosity: u8, style: Style) -> 
     facts.push_str(&decided(
         program, inventory, decision, before, verbosity, style,
     ));
-    for extension in inventory.unfit_extensions(&program.imported) {
-        let warning = style.warning("warning:");
-        facts.push_str(&format!("{warning} {}\n", extensions::sentence(extension)));
+    facts.push_str(&section("modules", &extensions::rows(inventory), style));
+    for line in extensions::unfit_extensions(inventory, program, style) {
+        facts.push_str(&format!("{line}\n"));
     }
     let mut blocks = vec![
         format!("{}\n", verdict(program, decision, style)),

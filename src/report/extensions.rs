@@ -1,11 +1,13 @@
 //! Extension modules and the framework that they are built against.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::Style;
-use super::words::{bare_name, counted, quoted_to_show};
-use crate::inventory::Extension;
-use crate::text::{show, shown};
+use super::words::{bare_name, counted, joined, quoted_to_show};
+use super::{Style, hints};
+use crate::inventory::{Extension, Inventory};
+use crate::program::{Pip, Program};
+use crate::text::{list, show, shown};
 
 /// One line for each extension module.
 pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
@@ -48,30 +50,54 @@ pub(super) fn sentence(extension: &Extension) -> String {
     )
 }
 
-/// The command that installs the framework version that the package asks for, or else the advice to install a build of the
-/// package that fits.
-pub(super) fn remedy(extension: &Extension) -> String {
-    let (package, framework) = (
-        bare_name(&extension.package),
-        bare_name(&extension.framework),
-    );
-    let installed = extension.framework.split([' ', '+']).nth(1);
-    match extension
-        .built_for
-        .as_deref()
-        .filter(|version| Some(*version) != installed)
-    {
-        // torchaudio 2.5.1 is the one for torch 2.5.1.
-        Some(version) if extension.package.split([' ', '+']).nth(1) == Some(version) => {
-            pip_install(&format!("{package}=={}", installed.unwrap_or_default()))
-        }
-        Some(version) => pip_install(&format!("{framework}=={version}")),
-        None => format!(
-            "install the build of {} for {}",
-            show(package),
-            show(&extension.framework)
-        ),
+/// The command that installs builds that fit, or else the advice to install them.
+pub(super) fn remedy(unfit: &[&Extension], pip: Option<&Pip>) -> String {
+    let mut requirements = BTreeSet::new();
+    let mut packages = Vec::new();
+    for extension in unfit {
+        requirements.extend(extension.fitting_requirement());
+        packages.push(show(bare_name(&extension.package)));
     }
+    if requirements.is_empty() {
+        let framework = unfit.first().map(|first| show(&first.framework));
+        let (packages, framework) = (list(packages), framework.unwrap_or_default());
+        return format!("install the build of {packages} for {framework}");
+    }
+    let call = pip.map_or_else(|| "pip".to_owned(), hints::call);
+    let requirements = requirements.iter().map(|one| quoted_to_show(one.as_ref()));
+    format!("{call} install {}", joined(requirements, " "))
+}
+
+/// A warning for each package that does not fit its framework, and the command that installs builds that do.
+pub fn unfit_extensions(inventory: &Inventory, program: &Program, style: Style) -> Vec<String> {
+    let unfit: Vec<&Extension> = inventory.unfit_extensions().collect();
+    let mark = style.warning("warning:");
+    let warning = |extension: &&Extension| format!("{mark} {}", sentence(extension));
+    let mut lines: Vec<String> = unfit.iter().map(warning).collect();
+    if !unfit.is_empty() {
+        let remedy = remedy(&unfit, program.pip.as_ref());
+        lines.push(format!("{} {remedy}", style.hint("hint:")));
+    }
+    lines
+}
+
+/// The packages with extension modules, and whether these fit.
+pub(super) fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
+    let unfit: Vec<&str> = inventory
+        .unfit_extensions()
+        .map(|extension| extension.package.as_str())
+        .collect();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for extension in inventory.extensions.iter().flatten() {
+        let package = show(&extension.package);
+        if rows.iter().all(|row| row[0] != package) {
+            let is_unfit = unfit.contains(&extension.package.as_str());
+            let fits = if is_unfit { "does not fit" } else { "fits" };
+            let framework = show(&extension.framework);
+            rows.push(vec![package, format!("{fits} {framework}")]);
+        }
+    }
+    rows
 }
 
 pub(super) fn pip_install(requirement: &str) -> String {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::Style;
 use super::words::{joined, quoted_to_show};
+use super::{Style, extensions};
 use crate::catalog::{display_name, display_names};
 use crate::host::{Unsafe, UnsafeFault};
 use crate::program::Pip;
@@ -49,6 +49,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         }
         Hint::ChangeRequirement { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
+        Hint::FittingBuilds { pip, unfit } => extensions::remedy(&Vec::from_iter(unfit), pip.as_ref()),
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", joined(uuids.iter().map(show), ","))
         }
@@ -84,7 +85,7 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
 }
 
 /// The `pip` on the PATH may belong to another Python.
-fn call(pip: &Pip) -> String {
+pub(super) fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
     if pip.is_own {
         format!("{python} -m pip")

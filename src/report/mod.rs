@@ -41,7 +41,7 @@ pub use errors::{ABORTED, AfterFault, after_fault, cut_short, error_hint, panick
 pub use explain::{
     Explanation, does_not_start, explained, followed, left, no_need, starts_as_called, summary,
 };
-pub use extensions::listed_extensions;
+pub use extensions::{listed_extensions, unfit_extensions};
 pub use fetch::{
     MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
     not_allowed_to_fetch, nothing_on_offer, nothing_on_offer_for, only_optional_missing, pruned,

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use super::Style;
-use super::words;
+use super::{extensions, words};
 use crate::catalog::{display_name, title};
-use crate::inventory::Inventory;
+use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
 use crate::requirements::{Before, Demand, LibraryRequirement, MachineRequirement, Want, WantKind};
 use crate::solve::{Broken, Conflict, Contradiction, ContradictionSide, Unmet, judge};
-use crate::text::list;
+use crate::text::{list, show};
 
 /// The lines of a refusal without `-v`, with the blank one before the hint.
 const LINES: usize = 8;
@@ -204,6 +204,10 @@ pub(super) fn machine(
 ) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for condition in program.machine_requirements() {
+        // Each of these has a row of its own.
+        if matches!(condition.demand, Demand::Extensions(Some(_))) {
+            continue;
+        }
         let judged = judge(condition, inventory);
         let mut text = if is_full {
             condition.demand.to_string()
@@ -226,9 +230,21 @@ pub(super) fn machine(
     rows
 }
 
+/// The first extension module that does not fit.
+fn unfit_title(unfit: &[Extension]) -> String {
+    let Some(first) = unfit.first() else {
+        return String::new();
+    };
+    let (package, framework) = (show(&first.package), show(&first.framework));
+    format!("`{package}` does not fit {framework}")
+}
+
 /// A condition that does not hold, in one line.
 pub(super) fn broken_in_short(broken: &Broken) -> String {
     let MachineRequirement { demand, by, .. } = &broken.condition;
+    if let Demand::Extensions(_) = demand {
+        return unfit_title(&broken.unfit);
+    }
     format!(
         "{} requires {}, but this machine has {}",
         title(&by.name),
@@ -244,12 +260,23 @@ pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     let part = demand.part();
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
+        Demand::Extensions(_) => unfit_title(&broken.unfit),
         _ => format!("{part} does not meet the requirement of `{by_name}`"),
     };
-    let rows = vec![
-        vec!["needs".to_owned(), demand.to_string(), by.place()],
-        vec!["found".to_owned(), broken.has.of(part)],
-    ];
+    let rows = if let Demand::Extensions(_) = demand {
+        let mut rows: Vec<Vec<String>> = broken
+            .unfit
+            .iter()
+            .map(|extension| vec![extensions::sentence(extension)])
+            .collect();
+        rows.push(vec![format!("required by {}", by.with_place())]);
+        rows
+    } else {
+        vec![
+            vec!["needs".to_owned(), demand.to_string(), by.place()],
+            vec!["found".to_owned(), broken.has.of(part)],
+        ]
+    };
     let help = match demand {
         Demand::Code(_) => {
             "no library path can help; CUDA_VISIBLE_DEVICES= starts it without the GPU"

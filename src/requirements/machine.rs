@@ -1,6 +1,7 @@
 //! Requirements of the machine and of the set as a whole, and not of one library family.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -37,6 +38,9 @@ pub enum Demand {
     /// The GPUs that the asker's own files have code for: some visible GPU must be one of them.
     #[error("a GPU for {}", code(.0))]
     Code(BTreeSet<Architecture>),
+    /// This extension module, or all that the program imports, fit the framework that they are built against.
+    #[error("extension modules that fit")]
+    Extensions(Option<PathBuf>),
     /// All demands of at least one of these lists.
     #[error("{}", any(.0))]
     Any(Vec<Vec<Demand>>),
@@ -56,7 +60,9 @@ pub enum MachinePart {
 
 impl Demand {
     /// The names in `requires` that are no families.
-    pub const NAMES: [&'static str; 3] = ["cuda", "driver", "gpu"];
+    pub const NAMES: [&'static str; 4] = ["cuda", "driver", "gpu", Self::EXTENSIONS];
+    /// The name that takes no range.
+    pub const EXTENSIONS: &'static str = "extensions";
 
     /// The demand that a person makes by one of these names.
     pub fn of_person(name: &str, range: &Range) -> Option<Demand> {
@@ -64,6 +70,7 @@ impl Demand {
             "cuda" => Some(Demand::Cuda(range.clone())),
             "driver" => Some(Demand::Driver(range.clone())),
             "gpu" => Some(Demand::Gpu(range.clone())),
+            Self::EXTENSIONS => Some(Demand::Extensions(None)),
             _ => None,
         }
     }
@@ -72,7 +79,7 @@ impl Demand {
         match self {
             Demand::Driver(_) | Demand::DriverCuda(_) => MachinePart::Driver,
             Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => MachinePart::Gpu,
-            Demand::Cuda(_) | Demand::Any(_) => MachinePart::All,
+            Demand::Cuda(_) | Demand::Extensions(_) | Demand::Any(_) => MachinePart::All,
         }
     }
 }

@@ -128,6 +128,7 @@ pub const KEYS: [KeyRow; 18] = [
         example: r#"cuda = "12"                       # of the picked libraries
 driver = ">=550"                  # the kernel's driver
 gpu = ">=8.0"                     # compute capability of every visible GPU
+extensions = "*"                  # no imported extension module that does not fit its framework
 cudnn = ">=9.1,<10"               # any family that `list` shows"#,
     },
     KeyRow {

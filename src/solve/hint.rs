@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::inventory::Extension;
 use crate::program::Pip;
 use crate::requirements::Asker;
 use crate::version::Version;
@@ -48,6 +49,11 @@ pub enum Hint {
         pip: Pip,
         requirement: String,
         by: Asker,
+    },
+    /// These extension modules do not fit their frameworks: other builds would.
+    FittingBuilds {
+        pip: Option<Pip>,
+        unfit: Vec<Extension>,
     },
     /// Only these of the visible GPUs meet the requirements.
     ChooseGpus { uuids: Vec<String> },

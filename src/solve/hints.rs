@@ -42,7 +42,12 @@ pub(super) fn hints(conflict: &Conflict, world: &World<'_>) -> impl Iterator<Ite
 /// The hints for conditions that the machine does not meet.
 fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let mut hints = Vec::new();
-    for Broken { condition, has } in &conflict.broken {
+    for Broken {
+        condition,
+        has,
+        unfit,
+    } in &conflict.broken
+    {
         match &condition.demand {
             Demand::Code(code) => {
                 hints.extend(other_gpus(world, |gpu| serves(code, gpu)));
@@ -61,6 +66,16 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                         floor,
                         has_driver: has.driver.is_some(),
                     });
+                }
+            }
+            Demand::Extensions(module) => {
+                hints.push(Hint::FittingBuilds {
+                    pip: world.program.pip.clone(),
+                    unfit: unfit.clone(),
+                });
+                // What the program imports is no setting.
+                if module.is_some() {
+                    continue;
                 }
             }
             Demand::Cuda(_) | Demand::Brand { .. } => {}
@@ -153,7 +168,7 @@ fn change_requirement(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<
     let mut families = BTreeSet::new();
     for member in &contradiction.members {
         let excludes = match &member.demand {
-            Some(demand) => !matches!(demand, Demand::Code(_)),
+            Some(demand) => !matches!(demand, Demand::Code(_) | Demand::Extensions(Some(_))),
             None => member
                 .wants
                 .iter()

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::world::{World, serves};
-use crate::inventory::{Gpu, Inventory};
+use crate::inventory::{Extension, Gpu, Inventory};
 use crate::requirements::{Demand, MachinePart, MachineRequirement};
 use crate::text::show;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -15,6 +15,9 @@ use crate::version::{ComputeCapability, CudaVersion, Version};
 pub struct Broken {
     pub condition: MachineRequirement,
     pub has: MachineFacts,
+    /// The extension modules that do not fit, if it is about these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<Extension>,
 }
 
 /// A requirement, and the machine that it was tried on.
@@ -87,6 +90,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
         .map(|requirement| Broken {
             condition: requirement.clone(),
             has: has.clone(),
+            unfit: unfit(&requirement.demand, inventory),
         })
         .collect()
 }
@@ -157,11 +161,28 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
                 .collect::<Option<_>>()?;
             (!gpus.is_empty()).then(|| gpus.iter().any(|gpu| serves(code, *gpu)))
         }
+        Demand::Extensions(_) => {
+            inventory.extensions.as_ref()?;
+            Some(unfit(demand, inventory).is_empty())
+        }
         Demand::Any(alternatives) if alternatives.is_empty() => Some(true),
         Demand::Any(alternatives) => {
             let judged = alternatives.iter().map(|demands| hold(demands, inventory));
             all(judged.map(|holds| holds.map(|holds| !holds))).map(|all_fail| !all_fail)
         }
+    }
+}
+
+/// The extension modules that a demand is about and that do not fit.
+fn unfit(demand: &Demand, inventory: &Inventory) -> Vec<Extension> {
+    let extensions = inventory.extensions.iter().flatten();
+    match demand {
+        Demand::Extensions(Some(path)) => extensions
+            .filter(|extension| extension.path == *path && !inventory.fits(extension))
+            .cloned()
+            .collect(),
+        Demand::Extensions(None) => inventory.unfit_extensions().cloned().collect(),
+        _ => Vec::new(),
     }
 }
 

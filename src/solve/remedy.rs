@@ -132,6 +132,14 @@ impl Remedied {
                     !is_of_old || requirement.asker().name != by.name
                 });
             }
+            Hint::FittingBuilds { unfit, .. } => {
+                let packages: BTreeSet<&String> = unfit.iter().map(|one| &one.package).collect();
+                let extensions = self.inventory.extensions.iter_mut().flatten();
+                for extension in extensions.filter(|one| packages.contains(&one.package)) {
+                    extension.lacks_symbols.clear();
+                    extension.lacks_libraries.clear();
+                }
+            }
             Hint::ChooseGpus { uuids } => {
                 self.show_only(|uuid| uuids.iter().any(|one| one == uuid));
             }

@@ -22,6 +22,16 @@ const OTHERS: [&str; 6] = [
 
 /// An environment with torch 2.6.0 and a package with these extension modules, by name.
 fn environment(requires: &str, modules: &[(&str, String)]) -> Machine {
+    environment_with("", requires, modules, &[])
+}
+
+/// The same with more source in the package, and with more files.
+fn environment_with(
+    source: &str,
+    requires: &str,
+    modules: &[(&str, String)],
+    more: &[String],
+) -> Machine {
     let library = |name: &str, fields: &str| {
         elf(
             &format!("{SITE}/torch/lib/{name}"),
@@ -44,7 +54,10 @@ fn environment(requires: &str, modules: &[(&str, String)]) -> Machine {
             &format!("{SITE}/torch-2.6.0+cu124.dist-info/METADATA"),
             "Name: torch\nVersion: 2.6.0+cu124\n",
         ),
-        text(&format!("{SITE}/vision/__init__.py"), "import torch\n"),
+        text(
+            &format!("{SITE}/vision/__init__.py"),
+            &format!("import torch\n{source}"),
+        ),
         text(
             &format!("{SITE}/vision-1.0.dist-info/METADATA"),
             &format!("Name: vision\nVersion: 1.0\nRequires-Dist: torch{requires}\n"),
@@ -56,7 +69,14 @@ fn environment(requires: &str, modules: &[(&str, String)]) -> Machine {
             .iter()
             .map(|(name, fields)| elf(&format!("{SITE}/{}", path(name)), fields)),
     );
+    files.extend_from_slice(more);
     python(&files)
+}
+
+fn explained(machine: &Machine, options: &[&str], code: &str) -> Value {
+    let words = [&["explain", "--json"], options, &["python3", "-c", code]].concat();
+    let run = Run::on(machine, &words).any_stderr().any_stdout();
+    serde_json::from_str(&run.output().0).unwrap()
 }
 
 /// An extension module that is linked against these libraries and imports these symbols.
@@ -178,12 +198,6 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
             .filter(|finding| finding["code"] == "extension-mismatch")
             .collect::<Vec<_>>()
     };
-    let explained = |machine: &Machine, code: &str| {
-        Run::on(machine, &["explain", "--json", "python3", "-c", code])
-            .any_stderr()
-            .any_stdout()
-            .json()
-    };
     let bad = environment("==2.7.0", &modules(NEWER));
     let found = findings(&bad);
     assert_eq!(found.len(), 1);
@@ -191,20 +205,22 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
     assert_eq!(found[0]["what"], what);
     assert_eq!(found[0]["remedy"], "pip install 'torch==2.7.0'");
     assert_eq!(
-        explained(&bad, "import vision")["extensions"]
+        explained(&bad, &[], "import vision")["extensions"]
             .as_array()
             .unwrap()
             .len(),
         2
     );
     assert_eq!(
-        explained(&bad, "import torch")["extensions"],
+        explained(&bad, &[], "import torch")["extensions"],
         json!([]),
         "a module that it does not import"
     );
     let good = environment("==2.7.0", &modules(ERROR));
     assert_eq!(findings(&good).len(), 0, "the control");
-    assert_eq!(explained(&good, "import vision")["extensions"], json!([]));
+    let fitting = explained(&good, &[], "import vision")["extensions"].clone();
+    assert_eq!(fitting.as_array().unwrap().len(), 2);
+    assert_eq!(fitting[0]["lacks_symbols"], json!([]));
     let own = environment("==2.6.0", &modules(NEWER));
     assert_eq!(
         findings(&own)[0]["remedy"],
@@ -216,4 +232,101 @@ fn doctor_and_explain_report_modules_that_do_not_fit() {
         findings(&as_numbered)[0]["remedy"],
         "pip install 'vision==2.6.0'"
     );
+}
+
+fn is_refused(explained: &Value) -> bool {
+    explained["decision"] == "conflict"
+}
+
+fn warns(machine: &Machine) -> bool {
+    let words = ["explain", "python3", "-c", "import vision"];
+    let page = Run::on(machine, &words)
+        .any_stderr()
+        .any_stdout()
+        .output()
+        .0;
+    let warns = page.contains("warning: ");
+    assert_eq!(warns, page.contains("hint: "), "{page}");
+    warns
+}
+
+#[test]
+fn a_module_that_is_certainly_imported_and_does_not_fit_is_a_refusal() {
+    let with = |source: &str, symbol: &str| {
+        let modules = [("_C.so", module(&["libc10.so"], &[symbol]))];
+        environment_with(source, "==2.7.0", &modules, &[])
+    };
+    let certain = "from . import _C\n";
+    let refused = explained(&with(certain, NEWER), &[], "import vision");
+    assert!(is_refused(&refused), "{refused:#}");
+    let broken = &refused["broken"][0];
+    assert_eq!(broken["unfit"][0]["lacks_symbols"], json!([NEWER]));
+    assert_eq!(
+        broken["condition"]["by"]["file"],
+        format!("{SITE}/vision/__init__.py")
+    );
+    assert_eq!(broken["condition"]["by"]["line"], 2);
+    let machine = with(certain, NEWER);
+    let page = Run::on(&machine, &["explain", "python3", "-c", "import vision"]);
+    let page = page.any_stderr().any_stdout().output().0;
+    for words in [
+        "`vision 1.0` does not fit torch 2.6.0+cu124",
+        "'torch==2.7.0'",
+    ] {
+        assert!(page.contains(words), "{page}");
+    }
+    // Its neighbours: one that fits, one that is tried, and one that a person requires.
+    let fits = explained(&with(certain, ERROR), &[], "import vision");
+    assert!(!is_refused(&fits), "{fits:#}");
+    let tried = with(
+        "try:\n    from . import _C\nexcept ImportError:\n    _C = None\n",
+        NEWER,
+    );
+    assert!(!is_refused(&explained(&tried, &[], "import vision")));
+    assert!(warns(&tried));
+    let require = ["--require", "extensions"];
+    assert!(is_refused(&explained(&tried, &require, "import vision")));
+    assert!(!is_refused(&explained(&tried, &require, "import torch")));
+}
+
+#[test]
+fn one_of_several_variants_is_enough() {
+    let with = |first: &str, second: &str| {
+        let modules = [
+            (first, module(&["libc10.so"], &[NEWER])),
+            (second, module(&["libc10.so"], &[ERROR])),
+        ];
+        environment("", &modules)
+    };
+    assert!(!warns(&with("_C25.so", "_C26.so")));
+    assert!(!warns(&with("sm90/_C.so", "sm100/_C.so")));
+    assert!(warns(&with("_C25.so", "_D26.so")), "the control");
+}
+
+#[test]
+fn a_library_of_another_cuda_may_be_installed() {
+    let modules = [("_C.so", module(&["libc10.so", "libcudart.so.13"], &[]))];
+    let directory = format!("{SITE}/nvidia/cu13/lib");
+    let cudart = elf(
+        &format!("{directory}/libcudart.so.13"),
+        "soname = 'libcudart.so.13'",
+    );
+    assert!(!warns(&environment_with("", "", &modules, &[cudart])));
+    assert!(warns(&environment("", &modules)), "the control");
+}
+
+#[test]
+fn a_module_lacks_what_a_module_that_it_is_linked_against_lacks() {
+    let machine = environment(
+        "",
+        &[
+            ("_C.so", module(&["libc10.so", "libvision.so"], &[ERROR])),
+            (
+                "libvision.so",
+                module(&["libc10.so"], &[NEWER]) + ", soname = 'libvision.so'",
+            ),
+        ],
+    );
+    let found = listed(&machine);
+    assert_eq!(found[0]["lacks_symbols"], json!([NEWER]));
 }

@@ -1424,7 +1424,7 @@ fn the_example_of_the_documentation_is_understood() {
         .collect();
     assert_eq!(
         keys.len(),
-        23,
+        24,
         "the settings of the example in docs/config.md: {keys:?}"
     );
     assert_eq!(

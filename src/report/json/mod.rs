@@ -85,7 +85,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "before": nvidias(before),
         "after": pinned.map(|pinned| nvidias(&pinned.after)),
         "faults": faults(before, inventory),
-        "extensions": inventory.unfit_extensions(&program.imported),
+        "extensions": inventory.extensions.iter().flatten().collect::<Vec<_>>(),
     });
     let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
