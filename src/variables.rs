@@ -52,6 +52,7 @@ pub const DECISIVE_PATHS: &[&str] = &[
     "CUDNN_ROOT",
     "CUDNN_ROOT_DIR",
     "CUTENSOR_ROOT",
+    "FLASHINFER_NVCC",
     LIBRARY_PATH,
     PRELOAD,
     "NCCL_HOME",

@@ -159,7 +159,11 @@ pub struct CompilerSupply {
     pub lack: CompilerLack,
     pub variable: String,
     pub value: OsString,
+    /// The other variables by which nvcc compiles and links.
+    pub more: Diff,
     pub toolkit: PathBuf,
+    /// The directory of links through which it is used, if it is published.
+    pub view: Option<PathBuf>,
     pub is_withheld: bool,
     /// Why the variable is only shown.
     pub withheld: Option<Withheld>,

@@ -6,15 +6,16 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::build::{CompilerLack, CompilerSupply, Compilers, Withheld};
+use super::build::{BuildPlan, CompilerLack, CompilerSupply, Compilers, PublishedBuild, Withheld};
 use super::choice::{is_older, makes_code};
 use super::view;
 use crate::catalog::{FrameworkCompiler, catalog};
 use crate::environment::Diff;
+use crate::error::Error;
 use crate::formats::toolchain;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory, PartKind, Toolkit, Visible};
-use crate::program::{Package, Program};
+use crate::program::{self, Package, Program};
 use crate::requirements::ImportCertainty;
 use crate::version::{ComputeCapability, CudaVersion};
 
@@ -27,6 +28,42 @@ pub struct Lacking<'p> {
     lack: CompilerLack,
     package: &'p Package,
     row: &'static FrameworkCompiler,
+}
+
+impl Lacking<'_> {
+    /// True if it compiles CUDA code, for which it needs a whole toolkit.
+    pub fn needs_toolkit(&self) -> bool {
+        self.lack.part == PartKind::Nvcc
+    }
+
+    /// Gives it the toolkit of a build; none fits if there is no plan.
+    pub fn supply_toolkit(
+        &self,
+        host: &Host,
+        plan: Option<&BuildPlan>,
+        writes: bool,
+        compilers: &mut Compilers,
+    ) -> Result<(), Error> {
+        let Some(plan) = plan else {
+            compilers.lacking.push(self.lack.clone());
+            return Ok(());
+        };
+        let PublishedBuild { view, diff } = plan.publish(host, writes)?;
+        let root = view.as_ref().unwrap_or(&plan.toolkit.root);
+        let value = root.clone().into_os_string();
+        compilers.supplied.push(CompilerSupply {
+            lack: self.lack.clone(),
+            variable: self.row.variable.clone(),
+            value,
+            more: diff,
+            toolkit: plan.toolkit.root.clone(),
+            view,
+            is_withheld: false,
+            withheld: None,
+        });
+        compilers.watched.extend(plan.watched.iter().cloned());
+        Ok(())
+    }
 }
 
 /// Returns what the frameworks of a program lack, where a GPU is, and the files in which they look. Asks for no toolkit.
@@ -66,7 +103,15 @@ fn lack<'p>(
     inventory: &Inventory,
     files: &[PathBuf],
 ) -> Option<Lacking<'p>> {
-    let present: Vec<&PathBuf> = files.iter().filter(|file| host.is_file(file)).collect();
+    let mut present: Vec<PathBuf> = files.to_vec();
+    // nvcc is looked for in PATH too; what was found so is watched with the program.
+    if PartKind::of_file(&row.part) == Some(PartKind::Nvcc) {
+        present.extend(program::candidates(
+            host,
+            PartKind::Nvcc.file_name().as_ref(),
+        ));
+    }
+    present.retain(|file| host.is_file(file));
     let newest = present
         .iter()
         .filter_map(|file| toolchain::release(&host.map(file).ok()?))
@@ -113,6 +158,10 @@ fn files_for(program: &Program, row: &FrameworkCompiler) -> Vec<PathBuf> {
 
 /// True if a person has told the framework where to look.
 fn is_set(host: &Host, row: &FrameworkCompiler) -> bool {
+    let mut others = row.also_read.iter();
+    if others.any(|name| host.env.non_empty(name).is_some()) {
+        return true;
+    }
     let Some(value) = host.env.non_empty(&row.variable) else {
         return false;
     };
@@ -188,7 +237,9 @@ pub fn supply(
             lack,
             variable: row.variable.clone(),
             value,
+            more: Diff::default(),
             toolkit: toolkit.root.clone(),
+            view: None,
             is_withheld: withheld.is_some(),
             withheld,
         });
@@ -273,11 +324,11 @@ fn value(
 impl Compilers {
     /// The variables that the program gets.
     pub fn environment(&self) -> Diff {
-        let given = self.supplied.iter().filter(|supply| !supply.is_withheld);
-        Diff(
-            given
-                .map(|supply| (supply.variable.as_str().into(), Some(supply.value.clone())))
-                .collect(),
-        )
+        let mut given = Diff::default();
+        for supply in self.supplied.iter().filter(|supply| !supply.is_withheld) {
+            let own = (supply.variable.as_str().into(), Some(supply.value.clone()));
+            given = given.then(&supply.more).then(&Diff([own].into()));
+        }
+        given
     }
 }

@@ -31,6 +31,7 @@ pub use build::{
     NoToolkit, Overridden, PublishedBuild, RejectedToolkit, ToolkitReason, Withheld,
 };
 use choice::{BuildMachine, choose, makes_code};
+pub use compilers::Lacking;
 
 /// Variables that name the directory of a toolkit.
 const HOMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDAToolkit_ROOT"];

@@ -158,6 +158,9 @@ pub struct FrameworkCompiler {
     /// The variable by which it is told another place, and the value.
     pub variable: String,
     pub value: String,
+    /// Other variables that lead it to another place as well.
+    #[serde(default)]
+    pub also_read: Vec<String>,
     /// The variable has options of many kinds: the value is added to those that are set.
     #[serde(default)]
     pub adds: bool,

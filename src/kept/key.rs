@@ -105,7 +105,8 @@ pub fn start_key(
         }
     }
     part(None);
-    for name in builds::VARIABLES.iter().filter(|_| is_build) {
+    // A program that compiles while it runs gets a toolkit as well.
+    for name in builds::VARIABLES {
         part(host.env.get(name).map(OsStr::as_bytes));
     }
     part(is_build.then_some(&[][..]));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::request::Request;
 use super::scan;
 use super::start_facts::StartFacts;
-use crate::builds::{self, Build, BuildRequirements, Compilers, compilers};
+use crate::builds::{self, Build, BuildRequirements, Compilers, Lacking, compilers};
 use crate::cli::Common;
 use crate::error::Error;
 use crate::host::Host;
@@ -110,7 +110,20 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
     }
     let found = scan::toolkits(settings, common, &program.site_packages, None)?;
     let toolkits = found.toolkits.as_deref().unwrap_or_default();
+    let (compile, lacking): (Vec<_>, Vec<_>) =
+        lacking.into_iter().partition(Lacking::needs_toolkit);
     let mut compilers = compilers::supply(host, inventory, toolkits, &lacking);
+    if !compile.is_empty() {
+        let requirements = BuildRequirements {
+            framework: program::built_framework(host, &program.site_packages),
+            ..BuildRequirements::default()
+        };
+        let plan = builds::decide(host, &found, &requirements, &program.site_packages).ok();
+        let writes = settings.purpose != Purpose::Answer && !host.is_rerooted();
+        for lacking in compile {
+            lacking.supply_toolkit(host, plan.as_ref(), writes, &mut compilers)?;
+        }
+    }
     compilers.watched.extend(watched);
     compilers.watched.extend(found.watched);
     Ok(compilers)

@@ -74,6 +74,13 @@ pub fn keep(
         .iter()
         .chain(&paths.module)
         .chain(of_build.and_then(|build| build.view.as_ref()))
+        .chain(
+            facts
+                .compilers
+                .supplied
+                .iter()
+                .filter_map(|supply| supply.view.as_ref()),
+        )
         .map(PathBuf::as_path)
         .collect();
     kept::keep_start(

@@ -7,7 +7,7 @@ use super::{BLACKWELL, HOPPER, gpu, toolkit, whole};
 use crate::program::wrappers::notes;
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{SITE, kernel, node, python, text};
+use crate::support::parts::{SITE, kernel, link, node, python, text};
 
 const DEVICE: &str = "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc";
 
@@ -92,7 +92,9 @@ fn a_start_depends_on_the_variables_of_compilers() {
         .iter()
         .flat_map(|framework| &framework.compiler)
     {
-        assert!(kept::decides(&row.variable), "{}", row.variable);
+        for name in std::iter::once(&row.variable).chain(&row.also_read) {
+            assert!(kept::decides(name), "{name}");
+        }
     }
 }
 
@@ -417,4 +419,42 @@ fn options_of_xla_are_added_to_those_that_are_set() {
         "--xla_gpu_cuda_data_dir=/opt/cuda 12",
     ];
     Run::on(&blank, &words).stdout_contains(&said).check();
+}
+
+fn flashinfer(more: &[String]) -> Machine {
+    let mut files = vec![
+        text(&format!("{SITE}/flashinfer/__init__.py"), ""),
+        text(
+            &format!("{SITE}/flashinfer_python-0.7.4.dist-info/METADATA"),
+            "Name: flashinfer-python\nVersion: 0.7.4\n",
+        ),
+        whole("/opt/cuda-12.4", "12.4.131", 13),
+        gpu(HOPPER, "550.54.15"),
+    ];
+    files.extend_from_slice(more);
+    python(&files)
+}
+
+#[test]
+fn a_package_that_compiles_while_it_runs_gets_a_whole_toolkit() {
+    let code = "import flashinfer";
+    let home = |machine: &Machine| set(machine, code, "CUDA_HOME", None);
+    let machine = flashinfer(&[]);
+    let root = home(&machine).unwrap();
+    let path = set(&machine, code, "PATH", None).unwrap();
+    assert!(path.starts_with(&format!("{root}/bin:")), "{path}");
+    assert_eq!(set(&machine, code, "CUDA_PATH", None), Some(root));
+    assert_eq!(set(&machine, code, "CUDA_HOME", Some("/opt/own")), None);
+    assert_eq!(
+        set(&machine, code, "FLASHINFER_NVCC", Some("/opt/nvcc")),
+        None
+    );
+    assert_eq!(set(&machine, "import sys", "CUDA_HOME", None), None);
+    // Its neighbours find an nvcc, or need none.
+    let there = link("/usr/local/cuda", "/opt/cuda-12.4");
+    assert_eq!(home(&flashinfer(&[there])), None);
+    let in_path = link("/usr/bin/nvcc", "/opt/cuda-12.4/bin/nvcc");
+    assert_eq!(home(&flashinfer(&[in_path])), None);
+    let compiled = text(&format!("{SITE}/flashinfer_jit_cache/__init__.py"), "");
+    assert_eq!(home(&flashinfer(&[compiled])), None);
 }
