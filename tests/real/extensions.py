@@ -1,0 +1,113 @@
+"""Extension modules beside the framework that they are built for, and beside another: tests/real/extensions.py PATH-TO-cudarun
+
+torch 2.6.0 with packages that fit it: they are imported, and cudarun adds no line. With packages for another torch: each fails as
+it is, or says so itself; cudarun names the package and torch before the start, and what its command installs is imported without
+a line. A module that is certainly imported and lacks symbols, as readelf sees it too, is a refusal.
+
+Everything is downloaded only if CUDARUN_REAL_LARGE is 1 (5 GB); without it, a line says that nothing was tried.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+from stacks import CUDA, OLD, TORCH, slim
+from wheels import environment
+
+CUDARUN = os.path.abspath(sys.argv[1])
+FITTING = ["torchvision==0.21.0", "torchaudio==2.6.0", "xformers==0.0.29.post2"]
+# A package for torch 2.5.1, and what it prints or raises beside torch 2.6.0.
+OTHERS = {
+    "torchvision==0.20.1": "operator torchvision::nms does not exist",
+    "torchaudio==2.5.1": "undefined symbol",
+    "xformers==0.0.28.post3": "can't load C++/CUDA extensions",
+}
+CERTAIN = "sgl-kernel==0.3.5"
+
+failures = 0
+
+
+def case(name, *checks):
+    global failures
+    wrong = [text for holds, text in checks if not holds]
+    print(f"{'FAIL' if wrong else 'ok'}  {name}")
+    for text in wrong:
+        print("     ", str(text).replace("\n", "\n      "))
+    failures += bool(wrong)
+
+
+def beside_torch(*wheels):
+    torch, *more = TORCH
+    return environment("extensions", slim(torch), *more, "pillow==11.1.0", *CUDA, OLD, *wheels)
+
+
+def start(python, module, *command):
+    """Starts an import, with a clean environment; hands back its status and what it printed."""
+    directory = python.parents[1] / "cache"
+    variables = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "XDG_CACHE_HOME": str(directory)}
+    code = f"import {module}; print('imported')"
+    done = subprocess.run([*command, python, "-c", code], env=variables, capture_output=True, text=True)
+    return done, [line for line in done.stderr.splitlines() if line.startswith("cudarun:")]
+
+
+def lacking(site, module):
+    """The symbols of torch's namespaces that a file imports and that no library of torch exports, by readelf."""
+
+    def symbols(file, imported):
+        listed = subprocess.run(["readelf", "-W", "--dyn-syms", file], capture_output=True, text=True, check=True)
+        words = [line.split() for line in listed.stdout.splitlines()]
+        words = [row for row in words if len(row) > 7 and row[0].rstrip(":").isdigit()]
+        words = [row for row in words if (row[6] == "UND") == imported and not (imported and row[4] == "WEAK")]
+        return {row[7].split("@")[0] for row in words}
+
+    own = tuple(kind + name for kind in ("_ZN", "_ZNK") for name in ("3c10", "2at", "5torch", "6caffe2"))
+    exported = set()
+    for library in (site / "torch" / "lib").glob("*.so*"):
+        exported |= symbols(library, False)
+    return {name for name in symbols(module, True) - exported if name.startswith(own)}
+
+
+def main():
+    if os.environ.get("CUDARUN_REAL_LARGE") != "1":
+        print("skipped  extension modules beside torch 2.6.0: CUDARUN_REAL_LARGE is not 1")
+        return
+    python, _ = beside_torch(*FITTING)
+    for wheel in FITTING:
+        module = wheel.split("==")[0]
+        (done, lines) = start(python, module, CUDARUN)
+        case(f"{wheel} fits", ("imported" in done.stdout and not lines, done.stderr))
+    for wheel, words in OTHERS.items():
+        module = wheel.split("==")[0]
+        python, _ = beside_torch(wheel)
+        control, _ = start(python, module)
+        done, lines = start(python, module, CUDARUN)
+        case(
+            f"{wheel} does not fit",
+            (words in control.stderr, f"the control: {control.stderr}"),
+            (words in done.stderr, "it starts as without cudarun"),
+            (len(lines) == 2 and f"{wheel.replace('==', ' ')} is built for 2.5.1" in lines[0], lines),
+        )
+        said = re.search(r"install '?([\w-]+==[\w.]+)'?$", lines[-1] if lines else "")
+        if said is None:
+            case(f"the command for {wheel}", (False, lines))
+            continue
+        python, _ = beside_torch(said[1])
+        done, lines = start(python, module, CUDARUN)
+        case(f"{said[1]} in its place", ("imported" in done.stdout and not lines, done.stderr))
+    python, site = beside_torch(CERTAIN)
+    module = site / "sgl_kernel" / "common_ops.abi3.so"
+    count = len(lacking(site, module))
+    done, _ = start(python, "sgl_kernel", CUDARUN)
+    case(
+        f"{CERTAIN}: {count} symbols are missing, and it is imported for certain",
+        (count > 0, "the control, by readelf: it lacks symbols"),
+        (done.returncode == 125 and f"needs {count} symbols" in done.stderr, done.stderr),
+    )
+    done, _ = start(python, "torch", CUDARUN)
+    case(f"without {CERTAIN}", ("imported" in done.stdout and not done.stderr, done.stderr))
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()
