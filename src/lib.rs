@@ -14,6 +14,7 @@
 #[cfg(test)]
 extern crate self as cudarun;
 
+pub mod advise;
 pub mod builds;
 pub mod catalog;
 pub mod causes;

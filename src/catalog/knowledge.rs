@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::rows::{Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad};
+use super::rows::{
+    Builds, Combination, Cudnn, Distribution, Drivers, GpuBuild, KnownBad, VendorBuild,
+};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -91,7 +93,7 @@ impl Knowledge {
     ) -> Option<&GpuBuild> {
         let gpu = gpu.version();
         self.builds.build.iter().rfind(|build| {
-            build.framework == framework
+            build.framework.as_deref() == Some(framework)
                 && without.is_none_or(|version| !build.versions.allows(&version))
                 && build.gpus.allows(&gpu)
         })
@@ -103,8 +105,27 @@ impl Knowledge {
             .builds
             .build
             .iter()
-            .rfind(|build| build.framework == framework)?;
+            .rfind(|build| build.framework.as_deref() == Some(framework))?;
         Some(&build.distribution)
+    }
+
+    /// The distributions whose releases are known.
+    pub fn distributions(&self) -> &[Distribution] {
+        &self.builds.distribution
+    }
+
+    /// The builds of these distributions on indexes of vendors.
+    pub fn vendor_builds(&self) -> &[VendorBuild] {
+        &self.builds.elsewhere
+    }
+
+    /// The GPUs that the builds of a distribution on the default index have code for.
+    pub fn gpus_of(&self, distribution: &str, version: Version) -> Option<&Range> {
+        let rows = &self.builds.build;
+        let row = rows
+            .iter()
+            .rfind(|build| build.distribution == distribution && build.versions.allows(&version))?;
+        Some(&row.gpus)
     }
 
     /// The reason why this release is never picked.

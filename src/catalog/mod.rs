@@ -2,7 +2,7 @@
 //! Must not read the machine.
 //!
 //! `libraries.toml` families; `drivers.toml` oldest drivers, branches, the driver of each toolkit; `architectures.toml`
-//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU;
+//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU, and releases;
 //! `known-bad.toml`; `frameworks/`. Facts that the installed files state themselves come from the files: CUDA,
 //! versions, symbols, GPU code, and the kernels that a libcuda supports.
 
@@ -53,8 +53,8 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::Platform;
 pub use rows::{
-    Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places, PythonFacts,
-    Status, Statuses, VersionHeader, VersionNumber,
+    Combination, Distribution, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places,
+    PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
 };
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;

@@ -215,17 +215,71 @@ pub struct Support {
 #[serde(deny_unknown_fields)]
 pub struct Builds {
     pub build: Vec<GpuBuild>,
+    pub elsewhere: Vec<VendorBuild>,
+    pub distribution: Vec<Distribution>,
 }
 
-/// The GPUs that the builds of a framework have code for.
+/// The GPUs that the builds of a distribution have code for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuBuild {
-    pub framework: String,
+    pub framework: Option<String>,
     pub distribution: String,
     pub versions: Range,
     pub gpus: Range,
     pub source: String,
+    pub date: String,
+}
+
+/// Builds on an index of a vendor's own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VendorBuild {
+    pub vendor: String,
+    pub backend: Option<String>,
+    pub cuda: Option<Version>,
+    pub distributions: BTreeMap<String, Range>,
+    pub gpus: Option<Range>,
+    pub source: String,
+    pub date: String,
+}
+
+/// A distribution on the default index.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    pub name: String,
+    pub framework: Option<String>,
+    #[serde(default = "two")]
+    pub numbers: usize,
+    pub lines: usize,
+    #[serde(default)]
+    pub extras: Vec<String>,
+    pub releases: Vec<Release>,
+}
+
+fn two() -> usize {
+    2
+}
+
+/// A release, with one of its extras where there are any. Versions and requirements are in the grammar of Python's packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    pub version: String,
+    pub extra: Option<String>,
+    pub cuda: Option<Vec<Version>>,
+    #[serde(default)]
+    pub cpu_on: Vec<String>,
+    pub python: Range,
+    pub machines: Vec<String>,
+    #[serde(default)]
+    pub needs: Vec<String>,
+    #[serde(default)]
+    pub needs_on: BTreeMap<String, Vec<String>>,
+    pub beside: Option<String>,
+    #[serde(default)]
+    pub source_only: bool,
     pub date: String,
 }
 

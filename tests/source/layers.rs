@@ -39,6 +39,7 @@ const ROOMS: &[&str] = &[
     "causes",
     "image",
     "fleet",
+    "advise",
     "report",
     "pipeline",
     "crash",
@@ -80,6 +81,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("range", &[]),
     ("solve", &["host::FileId"]),
     ("diagnose", &[]),
+    ("advise", &[]),
     ("cli", &[]),
 ];
 

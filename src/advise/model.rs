@@ -1,0 +1,152 @@
+//! The values of the room: the question and its answer.
+
+use std::str::FromStr;
+
+use pep440_rs::VersionSpecifiers;
+
+use super::table::Candidate;
+use crate::formats::metadata;
+use crate::range::Range;
+use crate::version::{ComputeCapability, Version};
+
+/// The machine that packages are chosen for. What is not known limits nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    pub driver: Option<Version>,
+    pub gpus: Vec<ComputeCapability>,
+    /// `3.12`
+    pub python: Option<Version>,
+    /// `x86_64`
+    pub machine: String,
+    /// A framework that is kept.
+    pub installed: Option<Installed>,
+}
+
+/// An installed framework.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    pub name: String,
+    /// As installed: `2.9.1+cu126`.
+    pub version: pep440_rs::Version,
+}
+
+/// A package that is asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Normalised.
+    pub name: String,
+    pub extra: Option<String>,
+    pub versions: VersionSpecifiers,
+}
+
+/// Why words name no package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedError {
+    /// Not as PEP 508 writes it: `vllm==0.11.0`.
+    NotARequirement,
+    /// The table has no such distribution.
+    Unknown,
+}
+
+/// The answer.
+#[derive(Debug, Default)]
+pub struct Advice {
+    /// Those that are asked for first, then what they need. Empty if nothing works.
+    pub picks: Vec<Pick>,
+    /// The newest releases that were asked for and not picked; all, if nothing works.
+    pub passed_over: Vec<PassedOver>,
+    /// If nothing works: a machine or a question like this one, for which something does.
+    pub relaxed: Option<Relaxed>,
+    /// The newest of the first package on the default index, where the pick is not from there.
+    pub on_default_index: Option<String>,
+}
+
+/// A release of the answer.
+#[derive(Clone, Debug)]
+pub struct Pick {
+    pub candidate: Candidate,
+    /// True if it was asked for.
+    pub is_named: bool,
+}
+
+#[derive(Debug)]
+pub struct PassedOver {
+    pub name: String,
+    pub version: String,
+    pub why: Obstacle,
+}
+
+/// What must change so that something works. Each was tried.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Relaxed {
+    /// This driver, or a newer one.
+    Driver(Version),
+    Python(Version),
+    /// Any GPU that this release has code for.
+    OtherGpu,
+    /// Another version of the framework than the installed one.
+    OtherFramework,
+    /// Other versions than those that were asked for.
+    OtherVersions,
+}
+
+/// Why a release is not picked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Obstacle {
+    /// No wheel, neither of its own nor for all machines.
+    Machine(String),
+    /// The wheel for this machine is built without CUDA.
+    WithoutCuda(String),
+    Python(Range),
+    Driver {
+        cuda: Version,
+        needs: Version,
+    },
+    Gpu {
+        gpu: ComputeCapability,
+        has: Range,
+    },
+    /// The last CUDA version that makes code for the GPU is older.
+    DroppedGpu {
+        gpu: ComputeCapability,
+        cuda: Version,
+        last: Version,
+    },
+    /// A requirement of its own.
+    Needs {
+        needs: String,
+        why: Option<Box<Obstacle>>,
+    },
+    /// Another package needs something else.
+    Conflict {
+        needs: String,
+        other: String,
+        other_needs: String,
+    },
+    /// They are for different CUDA majors.
+    OtherCuda {
+        cuda: Version,
+        other: String,
+        other_cuda: Version,
+    },
+    /// It works only with other releases than the rest.
+    Together,
+}
+
+impl FromStr for Wanted {
+    type Err = WantedError;
+
+    fn from_str(text: &str) -> Result<Wanted, WantedError> {
+        let mut read = metadata::requirements(&format!("Requires-Dist: {text}\n")).into_iter();
+        let requirement = read.next().ok_or(WantedError::NotARequirement)?;
+        if requirement.optional || text.contains([';', '@', '\n']) || requirement.extras.len() > 1 {
+            return Err(WantedError::NotARequirement);
+        }
+        Ok(Wanted {
+            versions: VersionSpecifiers::from_str(&requirement.versions)
+                .map_err(|_| WantedError::NotARequirement)?,
+            extra: requirement.extras.into_iter().next(),
+            name: requirement.name,
+        })
+    }
+}
