@@ -206,6 +206,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             false,
             commands::diagnose::watch_program(&host, common, diagnose),
         ),
+        Some(Verb::Advise(advise)) => (advise.json, commands::advise::advise(host, common, advise)),
         Some(Verb::Hook(hook)) => (false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Fleet(fleet)) => (fleet.json, commands::fleet::fleet(&host, common, fleet)),
         Some(Verb::Fetch(fetch)) => (fetch.json, commands::fetch::fetch(&host, common, fetch)),

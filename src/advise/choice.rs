@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::VersionSpecifiers;
 
-use super::model::{Advice, Obstacle, PassedOver, Pick, Relaxed, Target, Wanted};
+use super::model::{Advice, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
 use super::reason::driver_for;
 use super::table::{Candidate, Table};
 use crate::formats::metadata::normalised;
@@ -104,15 +104,22 @@ impl<'t> Question<'t> {
             }
         }
         let (_, state) = best?;
-        let picks = state.picked.into_iter().enumerate();
-        Some(
-            picks
-                .map(|(at, candidate)| Pick {
-                    candidate: candidate.clone(),
-                    is_named: at < wanted.len(),
-                })
-                .collect(),
-        )
+        let frameworks: Vec<&str> = state
+            .picked
+            .iter()
+            .take(wanted.len())
+            .filter_map(|candidate| candidate.framework)
+            .collect();
+        let role = |at: usize, candidate: &Candidate| match candidate.name {
+            _ if at < wanted.len() => Role::Asked,
+            name if frameworks.contains(&name) => Role::Framework,
+            _ => Role::Required,
+        };
+        let picks = state.picked.iter().enumerate().map(|(at, candidate)| Pick {
+            role: role(at, candidate),
+            candidate: (*candidate).clone(),
+        });
+        Some(picks.collect())
     }
 
     /// The CUDA majors that the driver runs, the newest first, each with every index.

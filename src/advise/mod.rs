@@ -9,7 +9,5 @@ mod reason;
 mod table;
 
 pub use choice::advise;
-pub use model::{
-    Advice, Installed, Obstacle, PassedOver, Pick, Relaxed, Target, Wanted, WantedError,
-};
+pub use model::{Advice, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
 pub use table::{Candidate, Table, known_names};

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use pep440_rs::VersionSpecifiers;
+use serde::Serialize;
 
 use super::table::Candidate;
 use crate::formats::metadata;
@@ -39,15 +40,6 @@ pub struct Wanted {
     pub versions: VersionSpecifiers,
 }
 
-/// Why words name no package.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WantedError {
-    /// Not as PEP 508 writes it: `vllm==0.11.0`.
-    NotARequirement,
-    /// The table has no such distribution.
-    Unknown,
-}
-
 /// The answer.
 #[derive(Debug, Default)]
 pub struct Advice {
@@ -65,8 +57,19 @@ pub struct Advice {
 #[derive(Clone, Debug)]
 pub struct Pick {
     pub candidate: Candidate,
-    /// True if it was asked for.
-    pub is_named: bool,
+    pub role: Role,
+}
+
+/// Why a release is in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It was asked for.
+    Asked,
+    /// One that was asked for extends it.
+    Framework,
+    /// A requirement.
+    Required,
 }
 
 #[derive(Debug)]
@@ -134,19 +137,24 @@ pub enum Obstacle {
 }
 
 impl FromStr for Wanted {
-    type Err = WantedError;
+    type Err = ();
 
-    fn from_str(text: &str) -> Result<Wanted, WantedError> {
-        let mut read = metadata::requirements(&format!("Requires-Dist: {text}\n")).into_iter();
-        let requirement = read.next().ok_or(WantedError::NotARequirement)?;
-        if requirement.optional || text.contains([';', '@', '\n']) || requirement.extras.len() > 1 {
-            return Err(WantedError::NotARequirement);
+    /// Reads `vllm==0.11.0` or `jax[cuda12]`, without a marker or an address.
+    fn from_str(text: &str) -> Result<Wanted, ()> {
+        if text.contains([';', '@', '\n']) {
+            return Err(());
+        }
+        let read = metadata::requirements(&format!("Requires-Dist: {text}"));
+        let requirement = read.into_iter().next().ok_or(())?;
+        let mut extras = requirement.extras.into_iter();
+        let extra = extras.next();
+        if extras.next().is_some() {
+            return Err(());
         }
         Ok(Wanted {
-            versions: VersionSpecifiers::from_str(&requirement.versions)
-                .map_err(|_| WantedError::NotARequirement)?,
-            extra: requirement.extras.into_iter().next(),
             name: requirement.name,
+            extra,
+            versions: requirement.versions.parse().map_err(|_| ())?,
         })
     }
 }

@@ -22,6 +22,8 @@ pub struct Candidate {
     /// Its wheel for this machine is built without CUDA.
     pub is_cpu_only: bool,
     pub source_only: bool,
+    /// The distribution that it extends.
+    pub framework: Option<&'static str>,
     pub gpus: Option<&'static Range>,
     /// Distributions with ranges of their versions.
     pub needs: Vec<(&'static str, VersionSpecifiers)>,
@@ -197,6 +199,7 @@ fn candidate(
         machines: &release.machines,
         is_cpu_only: release.cpu_on.iter().any(|own| own == machine),
         source_only: release.source_only,
+        framework: row.framework.as_deref(),
         gpus: knowledge().gpus_of(&row.name, plain(&version)),
         needs,
         vendor: None,

@@ -51,7 +51,7 @@ pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variabl
 pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
-pub use platform::Platform;
+pub use platform::{Platform, machine_name};
 pub use rows::{
     Combination, Distribution, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places,
     PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
