@@ -14,35 +14,29 @@ use crate::version::Version;
 pub fn advise(wanted: &[Wanted], target: &Target) -> Advice {
     let question = Question::new(target);
     let Some(picks) = question.solve(wanted) else {
-        let passed_over = wanted
-            .iter()
-            .filter_map(|one| question.passed_over(one, wanted, None));
         return Advice {
-            passed_over: passed_over.collect(),
+            passed_over: question.reasons(wanted),
             relaxed: relaxed(wanted, target),
             ..Advice::default()
         };
     };
     let passed_over = wanted
         .iter()
-        .filter_map(|one| question.passed_over(one, wanted, Some(&picks)))
-        .collect();
-    let first = &picks[0].candidate;
-    let on_default_index = picks
-        .iter()
-        .any(|pick| pick.candidate.vendor.is_some())
-        .then(|| {
-            let question = Question {
-                default_only: true,
-                ..Question::new(target)
-            };
-            let found = question.solve(wanted)?;
-            (found[0].candidate.version <= first.version).then(|| found[0].candidate.title())
-        });
+        .filter_map(|one| question.passed_over(one, wanted, &picks));
+    let passed_over = passed_over.collect();
+    let mut on_default_index = Vec::new();
+    if picks.iter().any(|pick| pick.candidate.vendor.is_some()) {
+        let question = Question {
+            default_only: true,
+            ..Question::new(target)
+        };
+        on_default_index = question.solve(wanted).unwrap_or_default();
+        on_default_index.retain(|pick| pick.role != Role::Required);
+    }
     Advice {
-        passed_over,
-        on_default_index: on_default_index.flatten(),
         picks,
+        passed_over,
+        on_default_index,
         relaxed: None,
     }
 }
@@ -130,11 +124,12 @@ impl<'t> Question<'t> {
         majors.retain(|major| {
             driver.is_none_or(|driver| driver_for(*major).is_none_or(|needs| driver >= needs))
         });
-        let backends: BTreeSet<Option<&str>> = rows()
-            .map(Candidate::backend)
-            .chain([None])
-            .filter(|backend| backend.is_none() || !self.default_only)
+        let builds: BTreeSet<(Option<Version>, Option<&str>)> = rows()
+            .filter(|_| !self.default_only)
+            .filter_map(|candidate| Some((candidate.vendor?.cuda, candidate.backend())))
             .collect();
+        let mut backends = vec![None];
+        backends.extend(builds.iter().rev().map(|(_, backend)| *backend));
         let mut searches = Vec::new();
         for major in majors.into_iter().rev() {
             searches.extend(backends.iter().map(|backend| Search {
@@ -160,34 +155,40 @@ impl<'t> Question<'t> {
         rank
     }
 
-    /// Why the newest release that is asked for is not picked; `None` if it is.
-    fn passed_over(
-        &self,
-        one: &Wanted,
-        wanted: &[Wanted],
-        picks: Option<&[Pick]>,
-    ) -> Option<PassedOver> {
-        let own: Vec<&Candidate> = self
-            .table
-            .of(&one.name)
-            .iter()
-            .filter(|candidate| one.allows(candidate))
-            .collect();
-        let newest = *own.first()?;
-        let picked =
-            picks.and_then(|picks| picks.iter().find(|pick| pick.candidate.name == one.name));
-        if picked.is_some_and(|pick| pick.candidate.version >= newest.version) {
-            return None;
+    /// Why nothing works: what stands against the newest of each package by itself, or else against the first beside the others.
+    fn reasons(&self, wanted: &[Wanted]) -> Vec<PassedOver> {
+        let all = wanted.iter().filter_map(|one| self.newest(one, wanted));
+        let (own, beside): (Vec<_>, Vec<_>) = all.partition(|one| !one.why.is_beside());
+        if own.is_empty() {
+            beside.into_iter().take(1).collect()
+        } else {
+            own
         }
-        let own = own.into_iter().filter(|own| own.version == newest.version);
-        let why = self.why_not(&own.collect::<Vec<_>>(), one, wanted);
-        // Without an obstacle of its own it is no reason why nothing works.
-        let is_guilty = picks.is_some() || !matches!(why, Obstacle::Together);
-        is_guilty.then(|| PassedOver {
+    }
+
+    /// Why the newest release that is asked for is not picked; `None` if it is.
+    fn passed_over(&self, one: &Wanted, wanted: &[Wanted], picks: &[Pick]) -> Option<PassedOver> {
+        let picked = picks.iter().find(|pick| pick.candidate.name == one.name)?;
+        let newest = self.asked(one).next()?;
+        let is_newer = newest.version > picked.candidate.version;
+        is_newer.then(|| self.newest(one, wanted)).flatten()
+    }
+
+    /// The newest release that is asked for, and what stands against it.
+    fn newest(&self, one: &Wanted, wanted: &[Wanted]) -> Option<PassedOver> {
+        let newest = &self.asked(one).next()?.version;
+        let own = self.asked(one).filter(|own| own.version == *newest);
+        Some(PassedOver {
             name: one.name.clone(),
-            version: newest.version.to_string(),
-            why,
+            version: newest.to_string(),
+            why: self.why_not(&own.collect::<Vec<_>>(), one, wanted),
         })
+    }
+
+    /// The candidates that are asked for.
+    fn asked<'s>(&'s self, one: &'s Wanted) -> impl Iterator<Item = &'s Candidate> {
+        let own = self.table.of(&one.name).iter();
+        own.filter(|candidate| one.allows(candidate))
     }
 
     /// Why no candidate of one version is picked.
@@ -221,7 +222,7 @@ impl<'t> Question<'t> {
                 .table
                 .of(name)
                 .iter()
-                .filter(|other| versions.contains(&other.version));
+                .filter(|other| contains(versions, other));
             let (mut first, mut differs) = (None, None);
             for other in fitting {
                 match other.obstacle(self.target) {
@@ -237,19 +238,30 @@ impl<'t> Question<'t> {
         })
     }
 
+    /// What stands against a release beside another package, both of which work by themselves.
     fn conflict(&self, own: &Candidate, other: &Wanted) -> Obstacle {
-        let theirs = self.table.of(&other.name).iter();
-        let theirs = theirs.filter(|candidate| other.allows(candidate));
-        let Some(their) = theirs
-            .clone()
-            .find(|one| one.obstacle(self.target).is_none())
-        else {
+        let Some(alone) = self.solve(std::slice::from_ref(other)) else {
             return Obstacle::Together;
         };
-        if theirs.clone().all(|their| !shares_major(own, their))
+        let their = &alone[0].candidate;
+        if !self.asked(other).any(|their| shares_major(own, their))
             && let Some(why) = other_cuda(own, their)
         {
             return why;
+        }
+        if let Some((name, versions)) = own.needs.iter().find(|(name, _)| *name == other.name)
+            && !self.asked(other).any(|their| contains(versions, their))
+        {
+            let needs = need_text(name, versions);
+            return Obstacle::AskedOtherwise { needs };
+        }
+        if let Some((name, versions)) = their.needs.iter().find(|(name, _)| *name == own.name)
+            && !contains(versions, own)
+        {
+            return Obstacle::NeededOtherwise {
+                other: their.title(),
+                other_needs: need_text(name, versions),
+            };
         }
         let mut pairs = own.needs.iter().flat_map(|(name, versions)| {
             let same = their.needs.iter().filter(move |(other, _)| other == name);
@@ -257,7 +269,7 @@ impl<'t> Question<'t> {
         });
         let differs = pairs.find(|(name, versions, others)| {
             let mut both = self.table.of(name).iter();
-            !both.any(|one| versions.contains(&one.version) && others.contains(&one.version))
+            !both.any(|one| contains(versions, one) && contains(others, one))
         });
         match differs {
             Some((name, versions, others)) => Obstacle::Conflict {
@@ -448,5 +460,14 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
         gpus: Vec::new(),
         ..target.clone()
     };
-    works(wanted, &any_gpu).map(|_| Relaxed::OtherGpu)
+    if works(wanted, &any_gpu).is_some() {
+        return Some(Relaxed::OtherGpu);
+    }
+    let mut names = wanted.iter().map(|one| &one.name).rev();
+    let name = names.find(|name| {
+        let others = wanted.iter().filter(|other| other.name != **name);
+        let others: Vec<Wanted> = others.cloned().collect();
+        !others.is_empty() && works(&others, target).is_some()
+    })?;
+    Some(Relaxed::Without(name.clone()))
 }

@@ -49,8 +49,8 @@ pub struct Advice {
     pub passed_over: Vec<PassedOver>,
     /// If nothing works: a machine or a question like this one, for which something does.
     pub relaxed: Option<Relaxed>,
-    /// The newest of the first package on the default index, where the pick is not from there.
-    pub on_default_index: Option<String>,
+    /// The picks without those that are only required, if only the default index counts; empty if the picks are all from there.
+    pub on_default_index: Vec<Pick>,
 }
 
 /// A release of the answer.
@@ -91,6 +91,8 @@ pub enum Relaxed {
     OtherFramework,
     /// Other versions than those that were asked for.
     OtherVersions,
+    /// All packages but this one.
+    Without(String),
 }
 
 /// Why a release is not picked.
@@ -125,6 +127,15 @@ pub enum Obstacle {
         needs: String,
         other: String,
         other_needs: String,
+    },
+    /// Another package needs another version of this one.
+    NeededOtherwise {
+        other: String,
+        other_needs: String,
+    },
+    /// Another version of a requirement is asked for.
+    AskedOtherwise {
+        needs: String,
     },
     /// They are for different CUDA majors.
     OtherCuda {

@@ -49,6 +49,20 @@ impl Candidate {
     }
 }
 
+impl Obstacle {
+    /// True if it is not about the release by itself.
+    pub(super) fn is_beside(&self) -> bool {
+        matches!(
+            self,
+            Obstacle::Conflict { .. }
+                | Obstacle::NeededOtherwise { .. }
+                | Obstacle::AskedOtherwise { .. }
+                | Obstacle::OtherCuda { .. }
+                | Obstacle::Together
+        )
+    }
+}
+
 /// The oldest driver that runs a CUDA major.
 pub(super) fn driver_for(major: u32) -> Option<Version> {
     knowledge().driver_floor(major, None)

@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use serde::de::DeserializeOwned;
+
 use crate::formats::names::{self, beginning, beginnings};
-use crate::host::wheels_of_test;
+use crate::host::table_of_test;
 use crate::text::{list, show};
 
 /// A file of `profiles/`, as the build script has checked and embedded it.
@@ -64,6 +66,9 @@ pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
 use rows::LibrariesTable;
 
+/// The variable with the file of a test, for wheels and toolkits.
+const WHEELS_OF_TEST: &str = "CUDARUN_TEST_WHEELS";
+
 #[derive(Debug)]
 pub struct Catalog {
     pub families: Vec<Family>,
@@ -88,19 +93,20 @@ pub fn catalog() -> &'static Catalog {
 /// Returns the wheels of NVIDIA's libraries; the rows of one distribution are in ascending order of version.
 pub fn wheels() -> &'static [Wheel] {
     static WHEELS: LazyLock<Wheels> =
-        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("wheels")));
+        LazyLock::new(|| of_test(WHEELS_OF_TEST).unwrap_or_else(|| profile!("wheels")));
     &WHEELS.wheel
 }
 
 /// Returns the toolkits that wheels make together, ascending.
 pub fn toolkits() -> &'static [ToolkitRow] {
     static TOOLKITS: LazyLock<Wheels> =
-        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("toolkits")));
+        LazyLock::new(|| of_test(WHEELS_OF_TEST).unwrap_or_else(|| profile!("toolkits")));
     &TOOLKITS.toolkit
 }
 
-fn of_test() -> Option<Wheels> {
-    wheels_of_test()
+/// The table that a test has put in place of a profile.
+fn of_test<T: DeserializeOwned>(variable: &str) -> Option<T> {
+    table_of_test(variable)
         .map(|text| toml::from_str(&text).expect("the test has written it with these types"))
 }
 

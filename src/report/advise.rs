@@ -6,7 +6,7 @@ use super::Style;
 use super::hints::{argument, shell_words};
 use super::words::{joined, table};
 use crate::advise::{
-    Advice, Candidate, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target,
+    Advice, Candidate, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted,
 };
 use crate::catalog::knowledge;
 use crate::cli::Advise;
@@ -41,11 +41,10 @@ pub fn advice(report: &AdviceReport<'_>, style: Style) -> String {
         for reason in reasons {
             page.push_str(&format!("{reason}\n"));
         }
-        return page
-            + &match relaxed_command(report) {
-                Some(command) => style.next(&command),
-                None => "It would work on another GPU.\n".to_owned(),
-            };
+        if advice.relaxed == Some(Relaxed::OtherGpu) {
+            page.push_str("They would work on another GPU.\n");
+        }
+        return page + &relaxed_command(report).map_or_else(String::new, |next| style.next(&next));
     }
     let asked = advice
         .picks
@@ -57,7 +56,7 @@ pub fn advice(report: &AdviceReport<'_>, style: Style) -> String {
     page.push_str(&table("releases:", &rows, style));
     let Commands { pip, uv, notes } = commands(report);
     let mut lines: Vec<String> = reasons
-        .map(|reason| format!("Newer, but not for this machine: {reason}"))
+        .map(|reason| format!("Not the newest: {reason}"))
         .collect();
     lines.extend(notes);
     if !lines.is_empty() {
@@ -105,7 +104,9 @@ fn row(pick: &Pick) -> Vec<String> {
         (None, Role::Required) => "required".to_owned(),
         (None, Role::Asked | Role::Framework) => String::new(),
     };
-    vec![title(candidate), cuda(candidate), from]
+    let is_of_interest = candidate.cuda.is_some() || pick.role != Role::Required;
+    let cuda = is_of_interest.then(|| cuda(candidate));
+    vec![title(candidate), cuda.unwrap_or_default(), from]
 }
 
 fn title(candidate: &Candidate) -> String {
@@ -127,98 +128,94 @@ fn cuda(candidate: &Candidate) -> String {
     }
 }
 
+impl AdviceReport<'_> {
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &Candidate> {
+        let picks = self.advice.picks.iter();
+        picks
+            .filter(move |pick| pick.role == role)
+            .map(|pick| &pick.candidate)
+    }
+
+    /// The releases that the command names.
+    fn to_install(&self) -> impl Iterator<Item = &Candidate> {
+        self.of_role(Role::Asked)
+            .chain(self.of_role(Role::Framework))
+            .filter(|one| !one.is_installed && !one.source_only)
+    }
+}
+
 pub(super) fn commands(report: &AdviceReport<'_>) -> Commands {
-    let AdviceReport {
-        advice,
-        replaced,
-        options,
-        ..
-    } = report;
-    let shown = || {
-        advice
-            .picks
-            .iter()
-            .filter(|pick| pick.role != Role::Required)
-            .map(|pick| &pick.candidate)
+    let mut commands = Commands {
+        pip: None,
+        uv: None,
+        notes: Vec::new(),
     };
-    let to_install = || shown().filter(|one| !one.is_installed && !one.source_only);
-    let words: Vec<OsString> = to_install().map(|one| one.requirement().into()).collect();
-    let build = advice.picks.iter().find_map(|pick| {
-        pick.candidate
-            .vendor
-            .filter(|_| !pick.candidate.is_installed)
-    });
+    let words: Vec<OsString> = report
+        .to_install()
+        .map(|one| one.requirement().into())
+        .collect();
+    let words = shell_words(&words);
+    let picks = report.advice.picks.iter().map(|pick| &pick.candidate);
+    let vendor = picks
+        .filter(|one| !one.is_installed)
+        .find_map(|one| Some((one.vendor?, one.backend()?)));
+    if let Some((build, backend)) = vendor {
+        commands.uv = Some(format!("uv pip install --torch-backend={backend} {words}"));
+        let local = report.to_install().map(|one| {
+            let label = one.vendor.map(|_| format!("+{backend}"));
+            let requirement = format!("{}{}", one.requirement(), label.unwrap_or_default());
+            argument(requirement.as_ref())
+        });
+        commands.notes.push(format!(
+            "With pip: `pip install {}`, and --extra-index-url with the address of {}'s index for {backend}.",
+            joined(local, " "),
+            build.vendor,
+        ));
+        let on_default = report.advice.on_default_index.iter();
+        let titles: Vec<String> = on_default.map(|pick| pick.candidate.title()).collect();
+        if !titles.is_empty() {
+            let note = format!("From the default index alone: {}.", list(titles));
+            commands.notes.push(note);
+        }
+    } else if !words.is_empty() {
+        commands.pip = Some(format!("pip install {words}"));
+        commands.uv = Some(format!("uv pip install {words}"));
+    }
+    commands.notes.extend(notes(report));
+    commands
+}
+
+/// What is to be known of the releases that were asked for.
+fn notes(report: &AdviceReport<'_>) -> Vec<String> {
     let mut notes = Vec::new();
-    let (mut pip, mut uv) = (None, None);
-    if !words.is_empty() {
-        let words = shell_words(&words);
-        match build.and_then(|build| Some((build, build.backend.as_deref()?))) {
-            None => {
-                pip = Some(format!("pip install {words}"));
-                uv = Some(format!("uv pip install {words}"));
-            }
-            Some((build, backend)) => {
-                uv = Some(format!("uv pip install --torch-backend={backend} {words}"));
-                let local = to_install().map(|one| {
-                    let label = one.vendor.map(|_| format!("+{backend}"));
-                    argument(format!("{}{}", one.requirement(), label.unwrap_or_default()).as_ref())
-                });
-                notes.push(format!(
-                    "With pip: `pip install {}`, and --extra-index-url with the address of {}'s index for {backend}.",
-                    joined(local, " "), build.vendor,
-                ));
-                notes.extend(
-                    advice
-                        .on_default_index
-                        .as_ref()
-                        .map(|title| format!("The newest from the default index is {title}.")),
-                );
-            }
-        }
-    }
-    let asked = || {
-        advice
-            .picks
-            .iter()
-            .filter(|pick| pick.role == Role::Asked)
-            .map(|pick| &pick.candidate)
-    };
-    for one in asked().filter(|one| one.source_only) {
-        let requirement = argument(one.requirement().as_ref());
-        notes.push(format!(
-            "{} has no wheel. Compile it behind its framework: `cudarun --build pip install --no-build-isolation {requirement}`",
-            one.title()
-        ));
-    }
-    for one in asked().filter(|one| one.cuda.is_none() && !one.source_only) {
-        notes.push(format!(
-            "The CUDA version that {} is built for is not known.",
-            one.title()
-        ));
-    }
-    for build in knowledge()
-        .vendor_builds()
-        .iter()
-        .filter(|build| build.backend.is_none())
-    {
-        let of = |one: &Candidate| Some((one.name, build.distributions.get(one.name)?));
-        for (name, range) in asked().filter_map(of) {
+    for one in report.of_role(Role::Asked) {
+        let title = one.title();
+        if one.source_only {
+            let requirement = argument(one.requirement().as_ref());
             notes.push(format!(
-                "{name} {range} is on an index of {}'s own, which this table does not have.",
-                build.vendor
+                "{title} has no wheel. Compile it afterwards: `cudarun --build pip install --no-build-isolation {requirement}`"
             ));
+        } else if one.cuda.is_none() {
+            notes.push(format!("Which CUDA {title} is built for is not known."));
+        }
+        for build in knowledge().vendor_builds() {
+            if let (None, Some(range)) = (&build.backend, build.distributions.get(one.name)) {
+                notes.push(format!(
+                    "{} {range} is on {}'s own index, whose releases are not known here.",
+                    one.name, build.vendor
+                ));
+            }
         }
     }
-    if let Some(installed) = replaced {
+    if let Some(Installed { name, version }) = &report.replaced {
         notes.push(format!(
-            "It replaces {} {}, with which nothing works.",
-            installed.name, installed.version
+            "Nothing works with the installed {name} {version}, which these replace."
         ));
     }
-    if report.target.driver.is_none() && options.driver.is_none() {
-        notes.push("No driver was found here. --driver VERSION names one.".to_owned());
+    if report.target.driver.is_none() {
+        notes.push("No driver was found. --driver VERSION asks for a machine with one.".to_owned());
     }
-    Commands { pip, uv, notes }
+    notes
 }
 
 /// `vllm 0.33.0 is built for CUDA 13, which needs driver 580.65.06; here is 550.54.`
@@ -268,6 +265,12 @@ fn why(obstacle: &Obstacle, target: &Target) -> String {
         } => {
             format!("needs {needs}, but {other} needs {other_needs}")
         }
+        Obstacle::NeededOtherwise { other, other_needs } => {
+            format!("is not what {other} needs: {other_needs}")
+        }
+        Obstacle::AskedOtherwise { needs } => {
+            format!("needs {needs}, and another version is asked for")
+        }
         Obstacle::OtherCuda {
             cuda,
             other,
@@ -281,51 +284,39 @@ fn why(obstacle: &Obstacle, target: &Target) -> String {
 
 /// The question to which there is an answer; `None` if no command asks it.
 pub(super) fn relaxed_command(report: &AdviceReport<'_>) -> Option<String> {
-    let AdviceReport {
-        advice,
-        target,
-        options,
-        ..
-    } = report;
-    let relaxed = advice.relaxed.as_ref()?;
-    let mut words: Vec<OsString> = vec!["cudarun".into(), "advise".into()];
-    let mut option = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            words.extend([name.into(), value.into()]);
+    let options = report.options;
+    let (mut driver, mut python) = (options.driver, options.python.clone());
+    let mut torch = options.torch.clone();
+    let mut packages = options.packages.clone();
+    match report.advice.relaxed.as_ref()? {
+        Relaxed::Driver(other) => driver = Some(*other),
+        Relaxed::Python(other) => python = Some(other.to_string().into()),
+        Relaxed::OtherFramework => torch = None,
+        Relaxed::OtherVersions => packages.iter_mut().for_each(drop_versions),
+        Relaxed::Without(name) => {
+            packages.retain(|text| text.parse().is_ok_and(|one: Wanted| one.name != *name));
         }
-    };
-    let driver = match relaxed {
-        Relaxed::Driver(driver) => Some(*driver),
-        _ => options.driver,
-    };
-    option("--driver", driver.map(|driver| driver.to_string()));
-    let is_other_gpu = *relaxed == Relaxed::OtherGpu;
-    if is_other_gpu {
-        return None;
+        Relaxed::OtherGpu => return None,
     }
-    option(
-        "--gpu",
-        (!options.gpu.is_empty()).then(|| joined(&options.gpu, ",")),
-    );
-    let python = match relaxed {
-        Relaxed::Python(python) => Some(python.to_string()),
-        _ => options
-            .python
-            .as_ref()
-            .map(|python| python.to_string_lossy().into_owned()),
-    };
-    option("--python", python);
-    if *relaxed != Relaxed::OtherFramework {
-        option("--torch", options.torch.clone());
+    let gpus = (!options.gpu.is_empty()).then(|| joined(&options.gpu, ",").into());
+    let given: [(&str, Option<OsString>); 5] = [
+        ("--driver", driver.map(|driver| driver.to_string().into())),
+        ("--gpu", gpus),
+        ("--python", python),
+        ("--torch", torch.map(OsString::from)),
+        ("--machine", options.machine.clone().map(OsString::from)),
+    ];
+    let mut words: Vec<OsString> = vec!["cudarun".into(), "advise".into()];
+    for (name, value) in given {
+        if let Some(value) = value {
+            words.extend([name.into(), value]);
+        }
     }
-    option("--machine", options.machine.clone());
-    let _ = target;
-    let is_any = *relaxed == Relaxed::OtherVersions;
-    words.extend(options.packages.iter().map(|package| {
-        let end = package
-            .find(['=', '<', '>', '~', '!', ' '])
-            .filter(|_| is_any);
-        OsString::from(&package[..end.unwrap_or(package.len())])
-    }));
+    words.extend(packages.into_iter().map(OsString::from));
     Some(shell_words(&words))
+}
+
+fn drop_versions(package: &mut String) {
+    let end = package.find(['=', '<', '>', '~', '!', ' ']);
+    package.truncate(end.unwrap_or(package.len()));
 }
