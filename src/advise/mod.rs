@@ -10,4 +10,4 @@ mod table;
 
 pub use choice::advise;
 pub use model::{Advice, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
-pub use table::{Candidate, Table, known_names};
+pub use table::{Candidate, Table, known_names, there};

@@ -68,7 +68,7 @@ impl Table {
         let vendor = label.as_deref().and_then(|label| {
             let mut builds = knowledge().vendor_builds().iter();
             builds.find(|build| {
-                build.backend.as_deref() == Some(label) && build.distributions.contains_key(name)
+                build.backend.as_deref() == Some(label) && there(build, name).is_some()
             })
         });
         let same = candidates
@@ -147,20 +147,19 @@ fn cuda_of_label(label: &str) -> Option<Version> {
 }
 
 fn candidates(row: &'static Distribution, machine: &str) -> Vec<Candidate> {
-    let builds: Vec<&VendorBuild> = knowledge()
-        .vendor_builds()
-        .iter()
-        .filter(|build| build.backend.is_some() && build.distributions.contains_key(&row.name))
+    let vendors = knowledge().vendor_builds().iter();
+    let builds: Vec<(&VendorBuild, VersionSpecifiers)> = vendors
+        .filter(|build| build.backend.is_some())
+        .filter_map(|build| Some((build, there(build, &row.name)?)))
         .collect();
     let mut found = Vec::new();
     for release in &row.releases {
         let own = candidate(row, release, machine, !builds.is_empty());
-        let version = plain(&own.version);
         let there = builds
             .iter()
-            .filter(|build| build.distributions[&row.name].allows(&version));
+            .filter(|(_, versions)| versions.contains(&own.version));
         let there: Vec<Candidate> = there
-            .map(|build| Candidate {
+            .map(|(build, _)| Candidate {
                 cuda: build.cuda.map(|cuda| vec![cuda]),
                 gpus: build.gpus.as_ref(),
                 vendor: Some(build),
@@ -180,10 +179,13 @@ fn candidate(
     machine: &str,
     has_vendors: bool,
 ) -> Candidate {
-    let only_here = release.needs_on.get(machine).into_iter().flatten();
-    let texts = release.needs.iter().chain(only_here).chain(&release.beside);
-    let mut needs: Vec<(&'static str, VersionSpecifiers)> =
-        texts.filter_map(|text| need(text)).collect();
+    let mut needs = Vec::new();
+    for text in release.needs.iter().chain(&release.beside) {
+        let (requirement, marker) = text.split_once(';').unwrap_or((text, machine));
+        if marker.contains(machine) {
+            needs.extend(need(requirement));
+        }
+    }
     if let Some(framework) = row.framework.as_deref()
         && !needs.iter().any(|(name, _)| *name == framework)
     {
@@ -209,6 +211,13 @@ fn candidate(
     }
 }
 
+/// The versions of a distribution that a vendor has.
+pub fn there(build: &'static VendorBuild, name: &str) -> Option<VersionSpecifiers> {
+    let mut all = build.distributions.iter().filter_map(|text| need(text));
+    all.find(|(own, _)| *own == name)
+        .map(|(_, versions)| versions)
+}
+
 /// `torch==2.8.0`, as the table has it.
 fn need(text: &'static str) -> Option<(&'static str, VersionSpecifiers)> {
     let end = text.find(['=', '<', '>', '~', '!']).unwrap_or(text.len());
@@ -224,6 +233,11 @@ mod tests {
     #[test]
     fn every_row_of_the_table_can_be_read() {
         let names: Vec<&str> = known_names().collect();
+        for build in knowledge().vendor_builds() {
+            for text in &build.distributions {
+                assert!(names.contains(&need(text).unwrap().0), "{text}");
+            }
+        }
         for row in knowledge().distributions() {
             let is_sorted = row.releases.is_sorted_by_key(|release| {
                 std::cmp::Reverse(release.version.parse::<pep440_rs::Version>().unwrap())
@@ -235,10 +249,11 @@ mod tests {
                     .all(|name| names.contains(&name.as_str()))
             );
             for release in &row.releases {
-                let there = release.needs_on.values().flatten();
-                for text in release.needs.iter().chain(there).chain(&release.beside) {
-                    let (name, _) = need(text).unwrap();
+                for text in release.needs.iter().chain(&release.beside) {
+                    let (requirement, marker) = text.split_once(';').unwrap_or((text, ""));
+                    let (name, _) = need(requirement).unwrap();
                     assert!(names.contains(&name), "{text}");
+                    assert!(marker.is_empty() || marker.starts_with(" platform_machine == '"));
                 }
                 assert!(release.extra.iter().all(|extra| row.extras.contains(extra)));
                 assert!(!release.machines.is_empty() && !release.date.is_empty());

@@ -210,7 +210,7 @@ pub struct Support {
     pub date: String,
 }
 
-/// `builds.toml`
+/// `builds.toml`. Versions of Python's packages, and requirements on them, are texts in their grammar.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builds {
@@ -238,7 +238,7 @@ pub struct VendorBuild {
     pub vendor: String,
     pub backend: Option<String>,
     pub cuda: Option<Version>,
-    pub distributions: BTreeMap<String, Range>,
+    pub distributions: Vec<String>,
     pub gpus: Option<Range>,
     pub source: String,
     pub date: String,
@@ -262,7 +262,7 @@ fn two() -> usize {
     2
 }
 
-/// A release, with one of its extras where there are any. Versions and requirements are in the grammar of Python's packages.
+/// A release, with one of its extras where there are any.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
@@ -275,8 +275,6 @@ pub struct Release {
     pub machines: Vec<String>,
     #[serde(default)]
     pub needs: Vec<String>,
-    #[serde(default)]
-    pub needs_on: BTreeMap<String, Vec<String>>,
     pub beside: Option<String>,
     #[serde(default)]
     pub source_only: bool,

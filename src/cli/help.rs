@@ -37,8 +37,7 @@ Shell:
   hook         Print a hook that warns when requirements are not met
   completions  Print the completions for a shell
 
-Examples: cudarun python3 train.py; cudarun diagnose --text MESSAGE;
-  cudarun --build make; cudarun --root image.tar list
+Examples: cudarun python3 x.py; cudarun --build make; cudarun --root x.tar list
 
 Options:
 {options}{after-help}";

@@ -6,7 +6,7 @@ use super::Style;
 use super::hints::{argument, shell_words};
 use super::words::{joined, table};
 use crate::advise::{
-    Advice, Candidate, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted,
+    Advice, Candidate, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted, there,
 };
 use crate::catalog::knowledge;
 use crate::cli::Advise;
@@ -199,9 +199,10 @@ fn notes(report: &AdviceReport<'_>) -> Vec<String> {
             notes.push(format!("Which CUDA {title} is built for is not known."));
         }
         for build in knowledge().vendor_builds() {
-            if let (None, Some(range)) = (&build.backend, build.distributions.get(one.name)) {
+            let versions = there(build, one.name).filter(|_| build.backend.is_none());
+            if let Some(versions) = versions {
                 notes.push(format!(
-                    "{} {range} is on {}'s own index, whose releases are not known here.",
+                    "{} {versions} is on {}'s own index, whose releases are not known here.",
                     one.name, build.vendor
                 ));
             }
