@@ -43,6 +43,8 @@ files = [
 
 BUILDS = """# Another head.
 
+shared = ["other"]
+
 [[build]]
 distribution = "frame"
 
@@ -97,7 +99,7 @@ def packages():
             files[f"frame-{version}-{tag}.whl"] = package("frame", version, runtime)
     files["frame-3.0rc1-cp311-cp311-manylinux_2_28_x86_64.whl"] = package("frame", "3.0rc1")
     code = {"_C.so": b"\0libcudart.so.12\0", "big.so": b""}
-    files["ext-0.1-cp39-abi3-manylinux_2_28_x86_64.whl"] = package("ext", "0.1", "frame==1.0", libraries=code)
+    files["ext-0.1-cp39-abi3-manylinux_2_28_x86_64.whl"] = package("ext", "0.1", "frame==1.0", "Other==7", "more==1", libraries=code)
     files["ext-0.2-cp39-abi3-manylinux_2_28_x86_64.whl"] = package("ext", "0.2", libraries={"_C.so": b"nothing"})
     plug = ['frame==2.1; extra == "cuda12"', 'ext==0.2; extra == "cuda12"', 'nvidia-cuda-runtime-cu12>=12.1; extra == "cuda12"']
     files["plug-5.0.post1-py3-none-any.whl"] = package("plug", "5.0.post1", *plug, extras=["cuda12"])
@@ -210,7 +212,7 @@ def main():
     common = {"python": ">=3.11", "machines": ["x86_64"], "date": "2026-01-02"}
     ext = [
         {"version": "0.2", "cuda": [], "beside": "frame==2.1", **common},
-        {"version": "0.1", "cuda": ["12"], "needs": ["frame==1.0"], **common},
+        {"version": "0.1", "cuda": ["12"], "needs": ["frame==1.0", "other==7"], **common},
     ]
     expect("CUDA by the name of a library, and a framework by who pins both", rows["ext"] == ext, rows["ext"])
     common = {"python": ">=3.11", "machines": ["x86_64", "aarch64"], "date": "2026-01-02"}

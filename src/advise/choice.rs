@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pep440_rs::VersionSpecifiers;
+use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 
 use super::model::{Advice, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
 use super::reason::driver_for;
@@ -202,7 +202,7 @@ impl<'t> Question<'t> {
         let Some((own, _)) = possible else {
             return Obstacle::Together;
         };
-        let exactly = exactly(one, own);
+        let exactly = exactly(own);
         if self.solve(std::slice::from_ref(&exactly)).is_none() {
             return self.unmet_need(own).unwrap_or(Obstacle::Together);
         }
@@ -271,14 +271,37 @@ impl<'t> Question<'t> {
             let mut both = self.table.of(name).iter();
             !both.any(|one| contains(versions, one) && contains(others, one))
         });
-        match differs {
-            Some((name, versions, others)) => Obstacle::Conflict {
+        if let Some((name, versions, others)) = differs {
+            return Obstacle::Conflict {
                 needs: need_text(name, versions),
                 other: their.title(),
                 other_needs: need_text(name, others),
-            },
-            None => Obstacle::Together,
+            };
         }
+        self.shared_conflict(own, &alone)
+    }
+
+    /// A distribution that the releases of two answers pin otherwise.
+    fn shared_conflict(&self, own: &Candidate, theirs: &[Pick]) -> Obstacle {
+        let mine = self.solve(&[exactly(own)]).unwrap_or_default();
+        for one in mine.iter().map(|pick| &pick.candidate) {
+            for other in theirs.iter().map(|pick| &pick.candidate) {
+                let Some((name, versions, others)) = differing(one, other) else {
+                    continue;
+                };
+                let by = if one.name == own.name {
+                    String::new()
+                } else {
+                    format!(" by {}", one.title())
+                };
+                return Obstacle::Conflict {
+                    needs: need_text(name, versions) + &by,
+                    other: other.title(),
+                    other_needs: need_text(name, others),
+                };
+            }
+        }
+        Obstacle::Together
     }
 }
 
@@ -322,6 +345,10 @@ impl<'q> Search<'q> {
                 && self.allows(candidate)
                 && asked.is_none_or(|asked| asked.allows(candidate))
                 && ranges.iter().all(|range| contains(range, candidate))
+                && state
+                    .picked
+                    .iter()
+                    .all(|picked| differing(picked, candidate).is_none())
         })
     }
 
@@ -366,10 +393,11 @@ fn known(table: &Table) -> impl Iterator<Item = &Candidate> {
     super::table::known_names().flat_map(|name| table.of(name))
 }
 
-fn exactly(one: &Wanted, own: &Candidate) -> Wanted {
+fn exactly(own: &Candidate) -> Wanted {
     Wanted {
-        versions: pep440_rs::VersionSpecifier::equals_version(own.version.clone()).into(),
-        ..one.clone()
+        name: own.name.to_owned(),
+        extra: own.extra.map(normalised),
+        versions: VersionSpecifier::equals_version(own.version.clone()).into(),
     }
 }
 
@@ -387,6 +415,23 @@ fn other_cuda(own: &Candidate, other: &Candidate) -> Option<Obstacle> {
         cuda: first(own)?,
         other: other.title(),
         other_cuda: first(other)?,
+    })
+}
+
+/// The versions of a distribution that two releases pin otherwise.
+fn differing<'c>(
+    one: &'c Candidate,
+    other: &'c Candidate,
+) -> Option<(&'static str, &'c VersionSpecifiers, &'c VersionSpecifiers)> {
+    let pins = |range: &VersionSpecifiers, other: &VersionSpecifiers| {
+        let mut exact = range
+            .iter()
+            .filter(|one| *one.operator() == Operator::Equal);
+        exact.any(|one| !other.contains(one.version()))
+    };
+    one.shared.iter().find_map(|(name, own)| {
+        let (_, their) = other.shared.iter().find(|(other, _)| other == name)?;
+        (pins(own, their) || pins(their, own)).then_some((*name, own, their))
     })
 }
 

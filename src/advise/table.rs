@@ -27,6 +27,8 @@ pub struct Candidate {
     pub gpus: Option<&'static Range>,
     /// Distributions with ranges of their versions.
     pub needs: Vec<(&'static str, VersionSpecifiers)>,
+    /// The same for distributions that the table does not list.
+    pub shared: Vec<(&'static str, VersionSpecifiers)>,
     /// The index of a vendor that it is on; `None` for the default index.
     pub vendor: Option<&'static VendorBuild>,
     /// True if vendors have builds of this distribution: all such picks must be from one index.
@@ -85,6 +87,7 @@ impl Table {
         };
         // What is installed works with its own requirements, or is judged elsewhere.
         kept.needs.clear();
+        kept.shared.clear();
         kept.is_cpu_only = label.as_deref() == Some("cpu");
         match (vendor, &label) {
             (Some(build), _) => kept.cuda = build.cuda.map(|cuda| vec![cuda]),
@@ -164,6 +167,8 @@ fn candidates(row: &'static Distribution, machine: &str) -> Vec<Candidate> {
                 gpus: build.gpus.as_ref(),
                 vendor: Some(build),
                 is_cpu_only: false,
+                // Its METADATA was not read, and names other versions of NVIDIA's libraries.
+                shared: Vec::new(),
                 ..own.clone()
             })
             .collect();
@@ -179,6 +184,10 @@ fn candidate(
     machine: &str,
     has_vendors: bool,
 ) -> Candidate {
+    let is_shared = |need: &(&str, VersionSpecifiers)| {
+        let mut shared = knowledge().shared_distributions().iter();
+        shared.any(|name| name == need.0)
+    };
     let mut needs = Vec::new();
     for text in release.needs.iter().chain(&release.beside) {
         let (requirement, marker) = text.split_once(';').unwrap_or((text, machine));
@@ -186,6 +195,7 @@ fn candidate(
             needs.extend(need(requirement));
         }
     }
+    let (shared, mut needs): (Vec<_>, Vec<_>) = needs.into_iter().partition(is_shared);
     if let Some(framework) = row.framework.as_deref()
         && !needs.iter().any(|(name, _)| *name == framework)
     {
@@ -204,6 +214,7 @@ fn candidate(
         framework: row.framework.as_deref(),
         gpus: knowledge().gpus_of(&row.name, plain(&version)),
         needs,
+        shared,
         vendor: None,
         has_vendors,
         is_installed: false,
@@ -232,7 +243,11 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_can_be_read() {
-        let names: Vec<&str> = known_names().collect();
+        let shared = knowledge()
+            .shared_distributions()
+            .iter()
+            .map(String::as_str);
+        let names: Vec<&str> = known_names().chain(shared).collect();
         for build in knowledge().vendor_builds() {
             for text in &build.distributions {
                 assert!(names.contains(&need(text).unwrap().0), "{text}");

@@ -115,6 +115,11 @@ impl Knowledge {
         &self.builds.distribution
     }
 
+    /// Distributions besides, of which some of these require the same version.
+    pub fn shared_distributions(&self) -> &[String] {
+        &self.builds.shared
+    }
+
     /// The builds of these distributions on indexes of vendors.
     pub fn vendor_builds(&self) -> &[VendorBuild] {
         &self.builds.elsewhere

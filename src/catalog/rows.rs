@@ -214,6 +214,7 @@ pub struct Support {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builds {
+    pub shared: Vec<String>,
     pub build: Vec<GpuBuild>,
     pub elsewhere: Vec<VendorBuild>,
     pub distribution: Vec<Distribution>,

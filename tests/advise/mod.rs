@@ -146,6 +146,28 @@ const ROWS: &[Row] = &[
         "cupy-cuda12x cudf-cu12",
         "cupy-cuda12x==14.0.1 cudf-cu12==26.10.2",
     ),
+    // The same about packages that the table does not list.
+    (
+        X86,
+        "sglang==0.5.21 compiler",
+        "sglang==0.5.21 compiler==1.0 torch==2.14.0",
+    ),
+    (X86, "sglang==0.5.21 compiler==2.0", ""),
+    (
+        X86,
+        "linker-cu12 torch",
+        "--torch-backend=cu126 linker-cu12==1.0 torch==2.14.0",
+    ),
+    (
+        X86,
+        "linker-cu12 vllm",
+        "--torch-backend=cu126 linker-cu12==1.0 vllm==0.19.1 torch==2.10.0",
+    ),
+    (
+        X86,
+        "linker-cu12 kernel torch==2.10.0",
+        "--torch-backend=cu126 linker-cu12==1.0 kernel==0.3.21 torch==2.10.0",
+    ),
     // Versions that are asked for.
     (X86, "vllm==0.19.1", "vllm==0.19.1 torch==2.10.0"),
     (X86, "vllm<0.33", "vllm==0.19.1 torch==2.10.0"),

@@ -258,7 +258,15 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             .0,
     );
     for words in [
-        &["--driver", "550.54.15", "--gpu", "9.0", "--torch", "2.10.0", "vllm"][..],
+        &[
+            "--driver",
+            "550.54.15",
+            "--gpu",
+            "9.0",
+            "--torch",
+            "2.10.0",
+            "vllm",
+        ][..],
         &["--driver", "470.82.01", "torch"],
         &["--driver", "470.82.01", "jax[cuda13]"],
         &["--machine", "aarch64", "jax", "flash-attn"],
