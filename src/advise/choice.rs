@@ -244,7 +244,8 @@ impl<'t> Question<'t> {
             return Obstacle::Together;
         };
         let their = &alone[0].candidate;
-        if !self.asked(other).any(|their| shares_major(own, their))
+        let mut with_wheels = self.asked(other).filter(|their| !their.source_only);
+        if !with_wheels.any(|their| shares_major(own, their))
             && let Some(why) = other_cuda(own, their)
         {
             return why;

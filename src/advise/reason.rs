@@ -3,7 +3,7 @@
 use super::model::{Obstacle, Target};
 use super::table::Candidate;
 use crate::catalog::{architectures, knowledge};
-use crate::version::{ComputeCapability, Version};
+use crate::version::{ComputeCapability, CudaVersion, Version};
 
 impl Candidate {
     /// The first reason why it does not work on this machine, whatever else is picked.
@@ -71,5 +71,5 @@ pub(super) fn driver_for(major: u32) -> Option<Version> {
 /// The last CUDA version that makes code for a GPU, if there is one.
 fn last_cuda(gpu: ComputeCapability) -> Option<Version> {
     let row = architectures().iter().find(|row| row.capability == gpu)?;
-    row.cuda.get(1).map(|last| last.version())
+    row.cuda.get(1).map(CudaVersion::version)
 }

@@ -1,7 +1,7 @@
 //! `cudarun advise PACKAGE…`: the newest published releases that work together on this machine, and the command that installs
 //! them. Installs nothing, and asks no index.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Exit, machine, print, settings_of};
 use crate::advise::{self, Installed, Target, Wanted, known_names};
@@ -165,7 +165,7 @@ fn environment(host: &Host, options: &Advise) -> Result<Option<Program>, Error> 
 /// `3.12`, by the names of its executable and of its directories.
 fn python_version(program: &Program) -> Option<Version> {
     let steps = program.steps.iter().map(|step| step.to.as_path());
-    let mut paths = steps.chain(program.site_packages.iter().map(|site| site.as_path()));
+    let mut paths = steps.chain(program.site_packages.iter().map(PathBuf::as_path));
     paths.find_map(|path: &Path| {
         path.iter().find_map(|name| {
             let version = name.to_str()?.strip_prefix("python3.")?;

@@ -24,7 +24,7 @@ QUESTIONS = """
 580.95.05  7.0   3.12  x86_64   vllm
 580.95.05  9.0   3.12  x86_64   sglang
 550.54.15  9.0   3.12  x86_64   sglang
-580.95.05  9.0   3.12  x86_64   vllm sglang
+580.95.05  9.0   3.12  x86_64   vllm bitsandbytes
 580.95.05  12.0  3.14  x86_64   torch torchvision torchaudio
 580.95.05  9.0   3.12  aarch64  torch torchvision
 580.95.05  9.0   3.12  x86_64   xformers
