@@ -34,7 +34,7 @@ mod tree;
 
 pub use directory::DirectoryEntry;
 use directory::{DirectoryCache, entries, join_root};
-pub use fault::wheels_of_test;
+pub use fault::table_of_test;
 pub use mapping::{FilePart, MappedBytes};
 pub use owners::{LISTS, UID_MAP, UNMAPPED, is_own_group, maps_everybody};
 pub use path_safety::{Unsafe, UnsafeFault, judge, judge_file, judge_own};

@@ -14,6 +14,7 @@
 #[cfg(test)]
 extern crate self as cudarun;
 
+pub mod advise;
 pub mod builds;
 pub mod catalog;
 pub mod causes;
@@ -205,6 +206,7 @@ fn dispatch(host: Host, cli: &Cli, arguments: &[OsString]) -> u8 {
             false,
             commands::diagnose::watch_program(&host, common, diagnose),
         ),
+        Some(Verb::Advise(advise)) => (advise.json, commands::advise::advise(host, common, advise)),
         Some(Verb::Hook(hook)) => (false, commands::hook::hook(&host, common, hook)),
         Some(Verb::Fleet(fleet)) => (fleet.json, commands::fleet::fleet(&host, common, fleet)),
         Some(Verb::Fetch(fetch)) => (fetch.json, commands::fetch::fetch(&host, common, fetch)),

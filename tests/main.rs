@@ -8,6 +8,7 @@
     clippy::too_many_lines
 )]
 
+mod advise;
 mod audit;
 mod builds;
 mod catalog;

@@ -3,7 +3,8 @@
 
 The index has one distribution with releases of two minors, one of them withdrawn, and serves parts of files. The first run
 fills the table, the second changes nothing, a new SONAME makes a row of its own, a changed hash is an alarm, `--check` writes
-nothing, and without an index the script says so and leaves the table alone.
+nothing, and without an index the script says so and leaves the table alone. A framework, an extension, a plug-in with extras
+and a package without wheels get the releases of builds.toml: the newest of each line, and those that they pin.
 """
 
 import hashlib
@@ -40,6 +41,72 @@ files = [
 ]
 """
 
+BUILDS = """# Another head.
+
+shared = ["other"]
+
+[[build]]
+distribution = "frame"
+
+[[distribution]]
+name = "frame"
+lines = 1
+releases = [
+]
+
+[[distribution]]
+name = "ext"
+framework = "frame"
+lines = 2
+releases = [
+]
+
+[[distribution]]
+name = "plug"
+lines = 1
+extras = ["cuda13", "cuda12"]
+releases = [
+]
+
+[[distribution]]
+name = "source"
+framework = "frame"
+lines = 1
+releases = [
+]
+"""
+
+
+def package(name, version, *requires, libraries={}, extras=()):
+    lines = ["Metadata-Version: 2.1", *(f"Provides-Extra: {extra}" for extra in extras)]
+    lines += [f"Requires-Dist: {one}" for one in requires]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr(f"{name}-{version}.dist-info/METADATA", "\n".join(lines) + "\n")
+        for library, data in libraries.items():
+            archive.writestr(f"{name}/{library}", data)
+    return made.getvalue()
+
+
+def packages():
+    """The files of four distributions. `frame` is without CUDA on aarch64, and `ext` does not say which `frame` it needs."""
+    runtime = 'nvidia-cuda-runtime-cu12==12.8.90; platform_machine == "x86_64"'
+    files = {}
+    for version in ["1.0", "2.0", "2.1"]:
+        for tag in ["cp311-cp311-manylinux_2_28_x86_64", "cp312-cp312-manylinux_2_28_x86_64"]:
+            files[f"frame-{version}-{tag}.whl"] = package("frame", version, runtime)
+        for tag in ["cp311-cp311-manylinux_2_28_aarch64", "cp312-cp312-manylinux_2_28_aarch64", "cp312-cp312t-manylinux_2_28_x86_64"]:
+            files[f"frame-{version}-{tag}.whl"] = package("frame", version, runtime)
+    files["frame-3.0rc1-cp311-cp311-manylinux_2_28_x86_64.whl"] = package("frame", "3.0rc1")
+    code = {"_C.so": b"\0libcudart.so.12\0", "big.so": b""}
+    files["ext-0.1-cp39-abi3-manylinux_2_28_x86_64.whl"] = package("ext", "0.1", "frame==1.0", "Other==7", "more==1", libraries=code)
+    files["ext-0.2-cp39-abi3-manylinux_2_28_x86_64.whl"] = package("ext", "0.2", libraries={"_C.so": b"nothing"})
+    plug = ['frame==2.1; extra == "cuda12"', 'ext==0.2; extra == "cuda12"', 'nvidia-cuda-runtime-cu12>=12.1; extra == "cuda12"']
+    files["plug-5.0.post1-py3-none-any.whl"] = package("plug", "5.0.post1", *plug, extras=["cuda12"])
+    files["plug-5.0-py3-none-any.whl"] = package("plug", "5.0", extras=["cuda12"])
+    files["source-1.0.tar.gz"] = b"x" * 100
+    return files
+
 
 def wheel(*libraries):
     made = io.BytesIO()
@@ -58,15 +125,16 @@ class Index(http.server.BaseHTTPRequestHandler):
             data = self.files[name]
             first, last = self.headers["Range"].removeprefix("bytes=").split("-")
             return self.answer(206, data[int(first) : int(last) + 1])
-        if name != NAME:
+        own = {file: data for file, data in self.files.items() if file.split("-")[0].replace("_", "-") == name}
+        if not own:
             return self.answer(404, b"")
         rows = [
             {
                 "filename": file, "size": len(data), "url": f"http://127.0.0.1:{self.server.server_port}/files/{file}",
                 "hashes": {"sha256": self.other_hash.get(file, hashlib.sha256(data).hexdigest())},
-                "yanked": file in self.withdrawn,
+                "yanked": file in self.withdrawn, "upload-time": "2026-01-02T03:04:05Z", "requires-python": ">=3.11",
             }
-            for file, data in self.files.items()
+            for file, data in own.items()
         ]
         return self.answer(200, json.dumps({"files": rows}).encode())
 
@@ -90,6 +158,8 @@ def main():
     (work / "profiles" / "frameworks").mkdir(parents=True)
     shutil.copy(HERE.parent / "profiles" / "refresh", work / "profiles" / "refresh")
     table.write_text(TABLE)
+    builds = work / "profiles" / "builds.toml"
+    builds.write_text("# Another head.\n")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     faults = []
@@ -130,6 +200,31 @@ def main():
     Index.other_hash, Index.withdrawn = {}, {file("12.2.53")}
     seen = refresh("--check")
     expect("a withdrawn release is reported", f"withdrawn: {NAME} 12.2.53" in seen[1], seen)
+    builds.write_text(BUILDS)
+    Index.files |= packages()
+    seen = refresh("--check")
+    expect("--check writes no releases", seen[0] == 1 and builds.read_text() == BUILDS, seen)
+    seen = refresh()
+    rows = {row["name"]: row["releases"] for row in tomllib.loads(builds.read_text()).get("distribution", [])}
+    common = {"python": ">=3.11,<3.13", "machines": ["x86_64", "aarch64"], "date": "2026-01-02"}
+    frame = [{"version": version, "cuda": ["12.8"], "cpu_on": ["aarch64"], **common} for version in ["2.1", "1.0"]]
+    expect("the newest release of a line, and the one that another pins", rows["frame"] == frame, rows["frame"])
+    common = {"python": ">=3.11", "machines": ["x86_64"], "date": "2026-01-02"}
+    ext = [
+        {"version": "0.2", "cuda": [], "beside": "frame==2.1", **common},
+        {"version": "0.1", "cuda": ["12"], "needs": ["frame==1.0", "other==7"], **common},
+    ]
+    expect("CUDA by the name of a library, and a framework by who pins both", rows["ext"] == ext, rows["ext"])
+    common = {"python": ">=3.11", "machines": ["x86_64", "aarch64"], "date": "2026-01-02"}
+    plug = [{"version": "5.0.post1", "extra": "cuda12", "cuda": ["12"], "needs": ["frame==2.1", "ext==0.2"], **common}]
+    expect("each extra that there is", rows["plug"] == plug, rows["plug"])
+    expect("a package without wheels", rows["source"] == [{"version": "1.0", "source_only": True, **common}], rows["source"])
+    text = builds.read_text()
+    seen = refresh()
+    expect("releases that are listed stay", seen[0] == 0 and builds.read_text() == text and text.startswith(BUILDS.split("[[d")[0]), seen)
+    Index.withdrawn = {file for file in Index.files if file.startswith("ext-0.2")} | Index.withdrawn
+    seen = refresh("--check")
+    expect("a withdrawn release goes", "gone: ext 0.2" in seen[1] and "new: " not in seen[1], seen)
     text = table.read_text()
     server.shutdown()
     server.server_close()

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::rows::{Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad};
+use super::of_test;
+use super::rows::{
+    Builds, Combination, Cudnn, Distribution, Drivers, GpuBuild, KnownBad, Release, VendorBuild,
+};
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -20,7 +23,7 @@ pub fn knowledge() -> &'static Knowledge {
     static TABLES: LazyLock<Knowledge> = LazyLock::new(|| Knowledge {
         drivers: profile!("drivers"),
         cudnn: profile!("cudnn"),
-        builds: profile!("builds"),
+        builds: of_test("CUDARUN_TEST_BUILDS").unwrap_or_else(|| profile!("builds")),
         bad: profile!("known-bad"),
     });
     &TABLES
@@ -91,7 +94,7 @@ impl Knowledge {
     ) -> Option<&GpuBuild> {
         let gpu = gpu.version();
         self.builds.build.iter().rfind(|build| {
-            build.framework == framework
+            build.framework.as_deref() == Some(framework)
                 && without.is_none_or(|version| !build.versions.allows(&version))
                 && build.gpus.allows(&gpu)
         })
@@ -103,8 +106,43 @@ impl Knowledge {
             .builds
             .build
             .iter()
-            .rfind(|build| build.framework == framework)?;
+            .rfind(|build| build.framework.as_deref() == Some(framework))?;
         Some(&build.distribution)
+    }
+
+    /// The distributions whose releases are known.
+    pub fn distributions(&self) -> &[Distribution] {
+        &self.builds.distribution
+    }
+
+    /// The newest release of a distribution that needs exactly this version of another.
+    pub fn release_for(&self, name: &str, needs: &str, version: &str) -> Option<&Release> {
+        let mut rows = self.builds.distribution.iter();
+        let row = rows.find(|row| row.name == name)?;
+        let need = format!("{needs}=={version}");
+        row.releases.iter().find(|release| {
+            let mut needs = release.needs.iter().chain(&release.beside);
+            needs.any(|one| *one == need)
+        })
+    }
+
+    /// Distributions besides, of which some of these require the same version.
+    pub fn shared_distributions(&self) -> &[String] {
+        &self.builds.shared
+    }
+
+    /// The builds of these distributions on indexes of vendors.
+    pub fn vendor_builds(&self) -> &[VendorBuild] {
+        &self.builds.elsewhere
+    }
+
+    /// The GPUs that the builds of a distribution on the default index have code for.
+    pub fn gpus_of(&self, distribution: &str, version: Version) -> Option<&Range> {
+        let rows = &self.builds.build;
+        let row = rows
+            .iter()
+            .rfind(|build| build.distribution == distribution && build.versions.allows(&version))?;
+        Some(&row.gpus)
     }
 
     /// The reason why this release is never picked.

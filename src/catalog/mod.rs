@@ -2,7 +2,7 @@
 //! Must not read the machine.
 //!
 //! `libraries.toml` families; `drivers.toml` oldest drivers, branches, the driver of each toolkit; `architectures.toml`
-//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU;
+//! and `gpus.tsv` compute capabilities; `cudnn.toml` and `builds.toml` installable builds for each GPU, and releases;
 //! `known-bad.toml`; `frameworks/`. Facts that the installed files state themselves come from the files: CUDA,
 //! versions, symbols, GPU code, and the kernels that a libcuda supports.
 
@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use serde::de::DeserializeOwned;
+
 use crate::formats::names::{self, beginning, beginnings};
-use crate::host::wheels_of_test;
+use crate::host::table_of_test;
 use crate::text::{list, show};
 
 /// A file of `profiles/`, as the build script has checked and embedded it.
@@ -51,10 +53,10 @@ pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variabl
 pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
-pub use platform::Platform;
+pub use platform::{Platform, machine_name};
 pub use rows::{
-    Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places, PythonFacts,
-    Status, Statuses, VersionHeader, VersionNumber,
+    Combination, Distribution, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places,
+    PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
 };
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;
@@ -63,6 +65,9 @@ pub use wrapper_rows::{EnvironmentTool, Inheritance, Meaning, Switch, Takes, Usa
 pub use wrappers::{may_be_wrapper, wrapper_variables, wrappers};
 
 use rows::LibrariesTable;
+
+/// The variable with the file of a test, for wheels and toolkits.
+const WHEELS_OF_TEST: &str = "CUDARUN_TEST_WHEELS";
 
 #[derive(Debug)]
 pub struct Catalog {
@@ -88,19 +93,20 @@ pub fn catalog() -> &'static Catalog {
 /// Returns the wheels of NVIDIA's libraries; the rows of one distribution are in ascending order of version.
 pub fn wheels() -> &'static [Wheel] {
     static WHEELS: LazyLock<Wheels> =
-        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("wheels")));
+        LazyLock::new(|| of_test(WHEELS_OF_TEST).unwrap_or_else(|| profile!("wheels")));
     &WHEELS.wheel
 }
 
 /// Returns the toolkits that wheels make together, ascending.
 pub fn toolkits() -> &'static [ToolkitRow] {
     static TOOLKITS: LazyLock<Wheels> =
-        LazyLock::new(|| of_test().unwrap_or_else(|| profile!("toolkits")));
+        LazyLock::new(|| of_test(WHEELS_OF_TEST).unwrap_or_else(|| profile!("toolkits")));
     &TOOLKITS.toolkit
 }
 
-fn of_test() -> Option<Wheels> {
-    wheels_of_test()
+/// The table that a test has put in place of a profile.
+fn of_test<T: DeserializeOwned>(variable: &str) -> Option<T> {
+    table_of_test(variable)
         .map(|text| toml::from_str(&text).expect("the test has written it with these types"))
 }
 

@@ -55,15 +55,22 @@ impl Platform<'_> {
 
     /// True for a tag, or several joined by dots, of which one fits.
     fn takes(&self, tags: &str) -> bool {
-        let architecture = match self.machine {
-            elf::X86_64 => "x86_64",
-            elf::AARCH64 => "aarch64",
-            _ => return false,
+        let Some(architecture) = machine_name(self.machine) else {
+            return false;
         };
         tags.split('.')
             .filter_map(|tag| tag.strip_suffix(architecture)?.strip_suffix('_'))
             .filter_map(glibc_of)
             .any(|glibc| glibc <= self.glibc)
+    }
+}
+
+/// The name that wheels have for an ELF machine.
+pub fn machine_name(machine: u16) -> Option<&'static str> {
+    match machine {
+        elf::X86_64 => Some("x86_64"),
+        elf::AARCH64 => Some("aarch64"),
+        _ => None,
     }
 }
 

@@ -210,22 +210,75 @@ pub struct Support {
     pub date: String,
 }
 
-/// `builds.toml`
+/// `builds.toml`. Versions of Python's packages, and requirements on them, are texts in their grammar.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builds {
+    pub shared: Vec<String>,
     pub build: Vec<GpuBuild>,
+    pub elsewhere: Vec<VendorBuild>,
+    pub distribution: Vec<Distribution>,
 }
 
-/// The GPUs that the builds of a framework have code for.
+/// The GPUs that the builds of a distribution have code for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpuBuild {
-    pub framework: String,
+    pub framework: Option<String>,
     pub distribution: String,
     pub versions: Range,
     pub gpus: Range,
     pub source: String,
+    pub date: String,
+}
+
+/// Builds on an index of a vendor's own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VendorBuild {
+    pub vendor: String,
+    pub backend: Option<String>,
+    pub cuda: Option<Version>,
+    pub distributions: Vec<String>,
+    pub gpus: Option<Range>,
+    pub source: String,
+    pub date: String,
+}
+
+/// A distribution on the default index.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    pub name: String,
+    pub framework: Option<String>,
+    #[serde(default = "two")]
+    pub numbers: usize,
+    pub lines: usize,
+    #[serde(default)]
+    pub extras: Vec<String>,
+    pub releases: Vec<Release>,
+}
+
+fn two() -> usize {
+    2
+}
+
+/// A release, with one of its extras where there are any.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    pub version: String,
+    pub extra: Option<String>,
+    pub cuda: Option<Vec<Version>>,
+    #[serde(default)]
+    pub cpu_on: Vec<String>,
+    pub python: Range,
+    pub machines: Vec<String>,
+    #[serde(default)]
+    pub needs: Vec<String>,
+    pub beside: Option<String>,
+    #[serde(default)]
+    pub source_only: bool,
     pub date: String,
 }
 

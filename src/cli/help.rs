@@ -20,6 +20,7 @@ Start here:
   diagnose     Explain an error message: its cause here, and the cure
   explain      Show the requirements of a program, the picks, and the reasons
   list         Show every installation of every NVIDIA library
+  advise       Choose releases of packages that work together here
   fleet        Show which machines can run a program, and how they differ
 Run:
   run          Start a program (the same as without a verb)
@@ -36,8 +37,7 @@ Shell:
   hook         Print a hook that warns when requirements are not met
   completions  Print the completions for a shell
 
-Examples: cudarun python3 train.py; cudarun diagnose --text MESSAGE;
-  cudarun --build make; cudarun --root image.tar list
+Examples: cudarun python3 x.py; cudarun --build make; cudarun --root x.tar list
 
 Options:
 {options}{after-help}";

@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::modes::Level;
 use crate::variables;
 
+mod advise;
 pub mod complete;
 mod doctor;
 mod fetch;
@@ -18,6 +19,7 @@ mod help;
 pub mod libraries;
 mod shells;
 
+pub use advise::Advise;
 pub use doctor::{Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
 pub use libraries::{Building, LibraryOptions, PageOptions, SettingOption};
@@ -37,6 +39,7 @@ pub const VERBS: &[&str] = &[
     "record",
     "fetch",
     "fleet",
+    "advise",
     "init",
     "allow",
     "hook",
@@ -301,6 +304,9 @@ pub enum Verb {
     /// Show which machines can run a program, and how they differ, from descriptions of them
     #[command(override_usage = "cudarun fleet [OPTIONS] <PATH>...")]
     Fleet(Fleet),
+    /// Choose published releases of packages that work together here, and print the command that installs them
+    #[command(override_usage = "cudarun advise [OPTIONS] <PACKAGE>...")]
+    Advise(Advise),
     /// Write a .cudarun.toml with the requirements that cudarun finds in a program
     #[command(mut_arg("locked", |locked| locked.hide(true)), override_usage = "cudarun init [OPTIONS] [--] [PROGRAM [ARGS]...]")]
     Init(Init),

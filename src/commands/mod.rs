@@ -19,6 +19,7 @@ use crate::settings::{self, resolve::Settings};
 use crate::solve::Outcome;
 use crate::storage;
 
+pub mod advise;
 pub mod allow;
 pub mod completions;
 pub mod diagnose;

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use super::{Host, variable};
 
-/// The table of wheels that a test uses in place of `profiles/wheels.toml`, by `CUDARUN_TEST_WHEELS=FILE`.
-/// A release build has none.
-pub fn wheels_of_test() -> Option<String> {
-    let file = variable("CUDARUN_TEST_WHEELS").filter(|_| cfg!(debug_assertions))?;
+/// The table that a test uses in place of a profile: the content of the file that this variable names. A release build has none.
+pub fn table_of_test(name: &str) -> Option<String> {
+    let file = variable(name).filter(|_| cfg!(debug_assertions))?;
     fs::read_to_string(file).ok()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::owners::{ChangedBy, WritablePath};
-use crate::catalog::{Family, catalog, first_number, soname_number};
+use crate::catalog::{Family, catalog, first_number, knowledge, soname_number};
 use crate::formats::fatbin::{self, Architecture};
 use crate::formats::names;
 use crate::formats::symbols::{ByFile, Exports};
@@ -159,19 +159,25 @@ impl Extension {
         self.lacks_symbols.is_empty() && self.lacks_libraries.is_empty()
     }
 
-    /// The requirement that brings the version of the framework that the package asks for, or else the build of the package
-    /// for the framework that is installed; none if its metadata names no version.
+    /// The requirement that brings the build of the package for the framework that is installed, as far as its releases are
+    /// known, or else the version of the framework that the package asks for; none if its metadata names no version.
     pub fn fitting_requirement(&self) -> Option<String> {
         let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
         let number = |title: &str| title.split([' ', '+']).nth(1).map(str::to_owned);
         let installed = number(&self.framework);
+        let (package, framework) = (name(&self.package), name(&self.framework));
+        if let Some(installed) = &installed
+            && let Some(release) = knowledge().release_for(&package, &framework, installed)
+        {
+            return Some(format!("{package}=={}", release.version));
+        }
         let wanted = self.built_for.clone();
         let wanted = wanted.filter(|wanted| installed.as_ref() != Some(wanted))?;
         // torchaudio 2.5.1 is the one for torch 2.5.1.
         if number(&self.package).as_ref() == Some(&wanted) {
-            return Some(format!("{}=={}", name(&self.package), installed?));
+            return Some(format!("{package}=={}", installed?));
         }
-        Some(format!("{}=={wanted}", name(&self.framework)))
+        Some(format!("{framework}=={wanted}"))
     }
 }
 

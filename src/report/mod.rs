@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+mod advise;
 mod builds;
 mod causes;
 mod diagnose;
@@ -28,6 +29,7 @@ mod trace;
 mod verdict;
 mod words;
 
+pub use advise::{AdviceReport, advice};
 pub use builds::{build_remarks, listed_toolkits};
 pub use diagnose::{
     Diagnosis, ProgramChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,

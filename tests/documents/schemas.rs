@@ -257,6 +257,25 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
             .output()
             .0,
     );
+    for words in [
+        &[
+            "--driver",
+            "550.54.15",
+            "--gpu",
+            "9.0",
+            "--torch",
+            "2.10.0",
+            "vllm",
+        ][..],
+        &["--driver", "470.82.01", "torch"],
+        &["--driver", "470.82.01", "jax[cuda13]"],
+        &["--machine", "aarch64", "jax", "flash-attn"],
+    ] {
+        keep(
+            "advise",
+            &Run::new([&["advise", "--json"], words].concat()).output().0,
+        );
+    }
     let project = tempfile::tempdir().unwrap();
     let report = project.path().join("report");
     Run::new([

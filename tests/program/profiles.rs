@@ -118,7 +118,15 @@ fn keys(value: &toml::Value, found: &mut BTreeSet<String>) {
 fn the_head_of_each_profile_explains_every_field() {
     let all: &[(&str, &[&[&str]])] = &[
         ("architectures.toml", &[fields::<rows::GpuArchitecture>()]),
-        ("builds.toml", &[fields::<rows::GpuBuild>()]),
+        (
+            "builds.toml",
+            &[
+                fields::<rows::GpuBuild>(),
+                fields::<rows::VendorBuild>(),
+                fields::<rows::Distribution>(),
+                fields::<rows::Release>(),
+            ],
+        ),
         (
             "clues.toml",
             &[

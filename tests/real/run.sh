@@ -20,4 +20,4 @@ export -f one
 export here cudarun
 # The longest ones first.
 printf '%s\n' stacks launchers brought build fetch diagnose images tools needs cases packages pinned children traps proof finder gpu_code frameworks metadata extensions loader \
-    versions generated described | xargs -P "${CUDARUN_REAL_JOBS:-$(nproc)}" -I '{}' bash -c 'one {}'
+    versions generated described advise | xargs -P "${CUDARUN_REAL_JOBS:-$(nproc)}" -I '{}' bash -c 'one {}'

@@ -39,6 +39,7 @@ const ROOMS: &[&str] = &[
     "causes",
     "image",
     "fleet",
+    "advise",
     "report",
     "pipeline",
     "crash",
@@ -76,10 +77,11 @@ fn the_map_lists_the_rooms_from_the_ground_up() {
 /// Rooms that are pure, and the only names that they use of the room that reads the machine.
 const PURE: &[(&str, &[&str])] = &[
     ("formats", &[]),
-    ("catalog", &["host::wheels_of_test"]),
+    ("catalog", &["host::table_of_test"]),
     ("range", &[]),
     ("solve", &["host::FileId"]),
     ("diagnose", &[]),
+    ("advise", &[]),
     ("cli", &[]),
 ];
 

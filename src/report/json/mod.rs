@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+mod advise;
 mod decision;
 mod diagnosis;
 mod fleet;
@@ -22,6 +23,7 @@ use self::object::{each, merge, path, value};
 use self::program::{
     BuildObject, CompilersObject, PredictedObject, PredictionObject, ProgramObject,
 };
+use super::advise::AdviceReport;
 use super::diagnose::Diagnosis;
 use super::doctor;
 use super::explain::Explanation;
@@ -148,6 +150,11 @@ pub fn examination(page: &DoctorPage) -> String {
 /// `fleet`
 pub fn fleet(fleet: &FleetReport) -> String {
     finish(self::fleet::fleet(fleet))
+}
+
+/// `advise`
+pub fn advice(report: &AdviceReport<'_>) -> String {
+    finish(advise::advice(report))
 }
 
 /// `diagnose`

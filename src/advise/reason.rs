@@ -1,0 +1,75 @@
+//! Why a release cannot be picked on a machine, by itself.
+
+use super::model::{Obstacle, Target};
+use super::table::Candidate;
+use crate::catalog::{architectures, knowledge};
+use crate::version::{ComputeCapability, CudaVersion, Version};
+
+impl Candidate {
+    /// The first reason why it does not work on this machine, whatever else is picked.
+    pub(super) fn obstacle(&self, target: &Target) -> Option<Obstacle> {
+        if self.is_installed {
+            return None;
+        }
+        if !self.machines.contains(&target.machine) {
+            return Some(Obstacle::Machine(target.machine.clone()));
+        }
+        if target
+            .python
+            .is_some_and(|python| !self.python.allows(&python))
+        {
+            return Some(Obstacle::Python(self.python.clone()));
+        }
+        if self.is_cpu_only {
+            return Some(Obstacle::WithoutCuda(target.machine.clone()));
+        }
+        self.too_new(target)
+            .or_else(|| target.gpus.iter().find_map(|gpu| self.no_code(*gpu)))
+    }
+
+    fn too_new(&self, target: &Target) -> Option<Obstacle> {
+        let driver = target.driver?;
+        let cuda = *self.cuda.as_ref()?.iter().min()?;
+        let needs = driver_for(cuda.major())?;
+        (driver < needs).then_some(Obstacle::Driver { cuda, needs })
+    }
+
+    fn no_code(&self, gpu: ComputeCapability) -> Option<Obstacle> {
+        if let Some(has) = self.gpus
+            && !has.allows(&gpu.version())
+        {
+            return Some(Obstacle::Gpu {
+                gpu,
+                has: has.clone(),
+            });
+        }
+        let cuda = *self.cuda.as_ref()?.iter().min()?;
+        let last = last_cuda(gpu)?;
+        (last.major() < cuda.major()).then_some(Obstacle::DroppedGpu { gpu, cuda, last })
+    }
+}
+
+impl Obstacle {
+    /// True if it is not about the release by itself.
+    pub(super) fn is_beside(&self) -> bool {
+        matches!(
+            self,
+            Obstacle::Conflict { .. }
+                | Obstacle::NeededOtherwise { .. }
+                | Obstacle::AskedOtherwise { .. }
+                | Obstacle::OtherCuda { .. }
+                | Obstacle::Together
+        )
+    }
+}
+
+/// The oldest driver that runs a CUDA major.
+pub(super) fn driver_for(major: u32) -> Option<Version> {
+    knowledge().driver_floor(major, None)
+}
+
+/// The last CUDA version that makes code for a GPU, if there is one.
+fn last_cuda(gpu: ComputeCapability) -> Option<Version> {
+    let row = architectures().iter().find(|row| row.capability == gpu)?;
+    row.cuda.get(1).map(CudaVersion::version)
+}
