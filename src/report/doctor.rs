@@ -8,7 +8,7 @@ use std::path::Path;
 use super::Style;
 use super::builds::compiler_lines;
 use super::extensions;
-use super::hints::{argument, mend_or, shell_words};
+use super::hints::{argument, fitting_builds, mend_or, shell_words};
 use super::json::inventory;
 use super::pin::{given_fault, places};
 use super::settings;
@@ -119,7 +119,7 @@ pub fn examined_program(
         faults.push(format!(
             "{}: {}",
             extensions::sentence(extension),
-            extensions::remedy(&[extension], program.pip.as_ref())
+            fitting_builds(&[extension], program.pip.as_ref())
         ));
     }
     faults.extend(compiler_lines(compilers));
@@ -614,7 +614,7 @@ pub(super) fn remedy(finding: &Finding) -> Option<String> {
             let each = packages.iter().map(|kept| reinstalled(packages, kept));
             words::joined(each, ", or ")
         }
-        Detail::Extension { first, .. } => extensions::remedy(&[first], None),
+        Detail::Extension { first, .. } => fitting_builds(&[first], None),
         Detail::Setting(fault) => settings::fault_hint(fault).unwrap_or_else(|| cure.clone()),
         Detail::NotAllowed { file, .. } => {
             format!(

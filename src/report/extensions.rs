@@ -1,13 +1,12 @@
 //! Extension modules and the framework that they are built against.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::words::{bare_name, counted, joined, quoted_to_show};
+use super::words::{counted, quoted_to_show};
 use super::{Style, hints};
 use crate::inventory::{Extension, Inventory};
-use crate::program::{Pip, Program};
-use crate::text::{list, show, shown};
+use crate::program::Program;
+use crate::text::{show, shown};
 
 /// One line for each extension module.
 pub fn listed_extensions(extensions: &[Extension], style: Style) -> String {
@@ -50,24 +49,6 @@ pub(super) fn sentence(extension: &Extension) -> String {
     )
 }
 
-/// The command that installs builds that fit, or else the advice to install them.
-pub(super) fn remedy(unfit: &[&Extension], pip: Option<&Pip>) -> String {
-    let mut requirements = BTreeSet::new();
-    let mut packages = Vec::new();
-    for extension in unfit {
-        requirements.extend(extension.fitting_requirement());
-        packages.push(show(bare_name(&extension.package)));
-    }
-    if requirements.is_empty() {
-        let framework = unfit.first().map(|first| show(&first.framework));
-        let (packages, framework) = (list(packages), framework.unwrap_or_default());
-        return format!("install the build of {packages} for {framework}");
-    }
-    let call = pip.map_or_else(|| "pip".to_owned(), hints::call);
-    let requirements = requirements.iter().map(|one| quoted_to_show(one.as_ref()));
-    format!("{call} install {}", joined(requirements, " "))
-}
-
 /// A warning for each package that does not fit its framework, and the command that installs builds that do.
 pub fn unfit_extensions(inventory: &Inventory, program: &Program, style: Style) -> Vec<String> {
     let unfit: Vec<&Extension> = inventory.unfit_extensions().collect();
@@ -75,7 +56,7 @@ pub fn unfit_extensions(inventory: &Inventory, program: &Program, style: Style) 
     let warning = |extension: &&Extension| format!("{mark} {}", sentence(extension));
     let mut lines: Vec<String> = unfit.iter().map(warning).collect();
     if !unfit.is_empty() {
-        let remedy = remedy(&unfit, program.pip.as_ref());
+        let remedy = hints::fitting_builds(&unfit, program.pip.as_ref());
         lines.push(format!("{} {remedy}", style.hint("hint:")));
     }
     lines

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use super::words::{joined, quoted_to_show};
-use super::{Style, extensions};
+use super::Style;
+use super::words::{bare_name, joined, quoted_to_show};
 use crate::catalog::{display_name, display_names};
 use crate::host::{Unsafe, UnsafeFault};
+use crate::inventory::Extension;
 use crate::program::Pip;
 use crate::requirements::Asker;
 use crate::solve::{Hint, Wanted};
@@ -49,7 +50,7 @@ pub(super) fn hint(hint: &Hint) -> String {
         }
         Hint::ChangeRequirement { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
-        Hint::FittingBuilds { pip, unfit } => extensions::remedy(&Vec::from_iter(unfit), pip.as_ref()),
+        Hint::FittingBuilds { pip, unfit } => fitting_builds(&Vec::from_iter(unfit), pip.as_ref()),
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", joined(uuids.iter().map(show), ","))
         }
@@ -66,6 +67,24 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::Both { steps } => steps.each_ref().map(self::hint).join("; then: "),
         Hint::HideGpus => "to start without a GPU: CUDA_VISIBLE_DEVICES= cudarun …".to_owned(),
     }
+}
+
+/// The command that installs builds that fit, or else the advice to install them.
+pub(super) fn fitting_builds(unfit: &[&Extension], pip: Option<&Pip>) -> String {
+    let mut requirements = BTreeSet::new();
+    let mut packages = Vec::new();
+    for extension in unfit {
+        requirements.extend(extension.fitting_requirement());
+        packages.push(show(bare_name(&extension.package)));
+    }
+    if requirements.is_empty() {
+        let framework = unfit.first().map(|first| show(&first.framework));
+        let (packages, framework) = (list(packages), framework.unwrap_or_default());
+        return format!("install the build of {packages} for {framework}");
+    }
+    let call = pip.map_or_else(|| "pip".to_owned(), call);
+    let requirements = requirements.iter().map(|one| quoted_to_show(one.as_ref()));
+    format!("{call} install {}", joined(requirements, " "))
 }
 
 /// A setting to change, and its place.
@@ -85,7 +104,7 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
 }
 
 /// The `pip` on the PATH may belong to another Python.
-pub(super) fn call(pip: &Pip) -> String {
+fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
     if pip.is_own {
         format!("{python} -m pip")
