@@ -4,14 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 
-use super::model::{Advice, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
+use super::model::{
+    Advice, AdvisedMachine, AdvisedRelease, AskedPackage, PassedOver, Relaxed, ReleaseObstacle,
+    Role,
+};
 use super::reason::driver_for;
-use super::table::{Candidate, Table};
+use super::table::{ReleaseCandidate, ReleaseTable};
 use crate::formats::metadata::normalised;
 use crate::version::Version;
 
 /// Chooses the newest releases of these packages that work together.
-pub fn advise(wanted: &[Wanted], target: &Target) -> Advice {
+pub fn advise(wanted: &[AskedPackage], target: &AdvisedMachine) -> Advice {
     let question = Question::new(target);
     let Some(picks) = question.solve(wanted) else {
         return Advice {
@@ -42,14 +45,14 @@ pub fn advise(wanted: &[Wanted], target: &Target) -> Advice {
 }
 
 struct Question<'t> {
-    table: Table,
-    target: &'t Target,
+    table: ReleaseTable,
+    target: &'t AdvisedMachine,
     /// True if builds on indexes of vendors do not count.
     default_only: bool,
 }
 
 /// One search: all picks are for this CUDA major, where they are for any, and from this index, where vendors have builds.
-struct Search<'q> {
+struct ReleaseSearch<'q> {
     question: &'q Question<'q>,
     major: u32,
     backend: Option<&'static str>,
@@ -57,16 +60,16 @@ struct Search<'q> {
 
 /// What is picked so far, and what is still open.
 #[derive(Clone, Default)]
-struct State<'q> {
-    picked: Vec<&'q Candidate>,
+struct SearchState<'q> {
+    picked: Vec<&'q ReleaseCandidate>,
     /// In the order in which they are decided: those that are asked for first.
     open: Vec<&'q str>,
     ranges: BTreeMap<&'q str, Vec<&'q VersionSpecifiers>>,
 }
 
 impl<'t> Question<'t> {
-    fn new(target: &'t Target) -> Question<'t> {
-        let mut table = Table::new(&target.machine);
+    fn new(target: &'t AdvisedMachine) -> Question<'t> {
+        let mut table = ReleaseTable::new(&target.machine);
         if let Some(installed) = &target.installed {
             table.keep(&installed.name, &installed.version);
         }
@@ -78,14 +81,14 @@ impl<'t> Question<'t> {
     }
 
     /// Returns the best picks of all searches, those that are asked for first.
-    fn solve(&self, wanted: &[Wanted]) -> Option<Vec<Pick>> {
-        let mut best: Option<(Vec<usize>, State<'_>)> = None;
+    fn solve(&self, wanted: &[AskedPackage]) -> Option<Vec<AdvisedRelease>> {
+        let mut best: Option<(Vec<usize>, SearchState<'_>)> = None;
         for search in self.searches() {
-            let mut state = State::default();
+            let mut state = SearchState::default();
             for one in wanted {
                 state.ask(&one.name, &one.versions);
             }
-            let fits = |state: &State<'_>| {
+            let fits = |state: &SearchState<'_>| {
                 let mut names = state.open.iter();
                 names.all(|name| search.fitting(state, name, wanted).next().is_some())
             };
@@ -104,22 +107,29 @@ impl<'t> Question<'t> {
             .take(wanted.len())
             .filter_map(|candidate| candidate.framework)
             .collect();
-        let role = |at: usize, candidate: &Candidate| match candidate.name {
+        let role = |at: usize, candidate: &ReleaseCandidate| match candidate.name {
             _ if at < wanted.len() => Role::Asked,
             name if frameworks.contains(&name) => Role::Framework,
             _ => Role::Required,
         };
-        let picks = state.picked.iter().enumerate().map(|(at, candidate)| Pick {
-            role: role(at, candidate),
-            candidate: (*candidate).clone(),
-        });
+        let picks = state
+            .picked
+            .iter()
+            .enumerate()
+            .map(|(at, candidate)| AdvisedRelease {
+                role: role(at, candidate),
+                candidate: (*candidate).clone(),
+            });
         Some(picks.collect())
     }
 
     /// The CUDA majors that the driver runs, the newest first, each with every index.
-    fn searches(&self) -> Vec<Search<'_>> {
+    fn searches(&self) -> Vec<ReleaseSearch<'_>> {
         let rows = || known(&self.table);
-        let mut majors: BTreeSet<u32> = rows().filter_map(Candidate::majors).flatten().collect();
+        let mut majors: BTreeSet<u32> = rows()
+            .filter_map(ReleaseCandidate::majors)
+            .flatten()
+            .collect();
         let driver = self.target.driver;
         majors.retain(|major| {
             driver.is_none_or(|driver| driver_for(*major).is_none_or(|needs| driver >= needs))
@@ -132,7 +142,7 @@ impl<'t> Question<'t> {
         backends.extend(builds.iter().rev().map(|(_, backend)| *backend));
         let mut searches = Vec::new();
         for major in majors.into_iter().rev() {
-            searches.extend(backends.iter().map(|backend| Search {
+            searches.extend(backends.iter().map(|backend| ReleaseSearch {
                 question: self,
                 major,
                 backend: *backend,
@@ -142,8 +152,8 @@ impl<'t> Question<'t> {
     }
 
     /// A smaller rank is better: newer packages that are asked for, then the default index, then newer ones besides.
-    fn rank(&self, state: &State<'_>, named: usize) -> Vec<usize> {
-        let age = |candidate: &&Candidate| {
+    fn rank(&self, state: &SearchState<'_>, named: usize) -> Vec<usize> {
+        let age = |candidate: &&ReleaseCandidate| {
             let newer = self.table.of(candidate.name).iter();
             let newer = newer.filter(|other| other.version > candidate.version);
             newer.count()
@@ -156,7 +166,7 @@ impl<'t> Question<'t> {
     }
 
     /// Why nothing works: what stands against the newest of each package by itself, or else against the first beside the others.
-    fn reasons(&self, wanted: &[Wanted]) -> Vec<PassedOver> {
+    fn reasons(&self, wanted: &[AskedPackage]) -> Vec<PassedOver> {
         let all = wanted.iter().filter_map(|one| self.newest(one, wanted));
         let (own, beside): (Vec<_>, Vec<_>) = all.partition(|one| !one.why.is_beside());
         if own.is_empty() {
@@ -167,7 +177,12 @@ impl<'t> Question<'t> {
     }
 
     /// Why the newest release that is asked for is not picked; `None` if it is.
-    fn passed_over(&self, one: &Wanted, wanted: &[Wanted], picks: &[Pick]) -> Option<PassedOver> {
+    fn passed_over(
+        &self,
+        one: &AskedPackage,
+        wanted: &[AskedPackage],
+        picks: &[AdvisedRelease],
+    ) -> Option<PassedOver> {
         let picked = picks.iter().find(|pick| pick.candidate.name == one.name)?;
         let newest = self.asked(one).next()?;
         let is_newer = newest.version > picked.candidate.version;
@@ -175,7 +190,7 @@ impl<'t> Question<'t> {
     }
 
     /// The newest release that is asked for, and what stands against it.
-    fn newest(&self, one: &Wanted, wanted: &[Wanted]) -> Option<PassedOver> {
+    fn newest(&self, one: &AskedPackage, wanted: &[AskedPackage]) -> Option<PassedOver> {
         let newest = &self.asked(one).next()?.version;
         let own = self.asked(one).filter(|own| own.version == *newest);
         Some(PassedOver {
@@ -186,25 +201,37 @@ impl<'t> Question<'t> {
     }
 
     /// The candidates that are asked for.
-    fn asked<'s>(&'s self, one: &'s Wanted) -> impl Iterator<Item = &'s Candidate> {
+    fn asked<'s>(&'s self, one: &'s AskedPackage) -> impl Iterator<Item = &'s ReleaseCandidate> {
         let own = self.table.of(&one.name).iter();
         own.filter(|candidate| one.allows(candidate))
     }
 
     /// Why no candidate of one version is picked.
-    fn why_not(&self, own: &[&Candidate], one: &Wanted, wanted: &[Wanted]) -> Obstacle {
-        let obstacles: Vec<Option<Obstacle>> =
+    fn why_not(
+        &self,
+        own: &[&ReleaseCandidate],
+        one: &AskedPackage,
+        wanted: &[AskedPackage],
+    ) -> ReleaseObstacle {
+        let obstacles: Vec<Option<ReleaseObstacle>> =
             own.iter().map(|own| own.obstacle(self.target)).collect();
-        if let Some(first) = obstacles.iter().cloned().collect::<Option<Vec<Obstacle>>>() {
-            return first.into_iter().next().unwrap_or(Obstacle::Together);
+        if let Some(first) = obstacles
+            .iter()
+            .cloned()
+            .collect::<Option<Vec<ReleaseObstacle>>>()
+        {
+            return first
+                .into_iter()
+                .next()
+                .unwrap_or(ReleaseObstacle::Together);
         }
         let possible = std::iter::zip(own, &obstacles).find(|(_, obstacle)| obstacle.is_none());
         let Some((own, _)) = possible else {
-            return Obstacle::Together;
+            return ReleaseObstacle::Together;
         };
         let exactly = exactly(own);
         if self.solve(std::slice::from_ref(&exactly)).is_none() {
-            return self.unmet_need(own).unwrap_or(Obstacle::Together);
+            return self.unmet_need(own).unwrap_or(ReleaseObstacle::Together);
         }
         let others = wanted.iter().filter(|other| other.name != one.name);
         for other in others {
@@ -212,11 +239,11 @@ impl<'t> Question<'t> {
                 return self.conflict(own, other);
             }
         }
-        Obstacle::Together
+        ReleaseObstacle::Together
     }
 
     /// The requirement for which there is nothing.
-    fn unmet_need(&self, own: &Candidate) -> Option<Obstacle> {
+    fn unmet_need(&self, own: &ReleaseCandidate) -> Option<ReleaseObstacle> {
         own.needs.iter().find_map(|(name, versions)| {
             let fitting = self
                 .table
@@ -231,7 +258,7 @@ impl<'t> Question<'t> {
                     None => differs = differs.or_else(|| other_cuda(own, other)),
                 }
             }
-            Some(Obstacle::Needs {
+            Some(ReleaseObstacle::Needs {
                 needs: need_text(name, versions),
                 why: differs.or(first).map(Box::new),
             })
@@ -239,9 +266,9 @@ impl<'t> Question<'t> {
     }
 
     /// What stands against a release beside another package, both of which work by themselves.
-    fn conflict(&self, own: &Candidate, other: &Wanted) -> Obstacle {
+    fn conflict(&self, own: &ReleaseCandidate, other: &AskedPackage) -> ReleaseObstacle {
         let Some(alone) = self.solve(std::slice::from_ref(other)) else {
-            return Obstacle::Together;
+            return ReleaseObstacle::Together;
         };
         let their = &alone[0].candidate;
         let mut with_wheels = self.asked(other).filter(|their| !their.source_only);
@@ -254,12 +281,12 @@ impl<'t> Question<'t> {
             && !self.asked(other).any(|their| contains(versions, their))
         {
             let needs = need_text(name, versions);
-            return Obstacle::AskedOtherwise { needs };
+            return ReleaseObstacle::AskedOtherwise { needs };
         }
         if let Some((name, versions)) = their.needs.iter().find(|(name, _)| *name == own.name)
             && !contains(versions, own)
         {
-            return Obstacle::NeededOtherwise {
+            return ReleaseObstacle::NeededOtherwise {
                 other: their.title(),
                 other_needs: need_text(name, versions),
             };
@@ -273,7 +300,7 @@ impl<'t> Question<'t> {
             !both.any(|one| contains(versions, one) && contains(others, one))
         });
         if let Some((name, versions, others)) = differs {
-            return Obstacle::Conflict {
+            return ReleaseObstacle::Conflict {
                 needs: need_text(name, versions),
                 other: their.title(),
                 other_needs: need_text(name, others),
@@ -283,7 +310,11 @@ impl<'t> Question<'t> {
     }
 
     /// A distribution that the releases of two answers pin otherwise.
-    fn shared_conflict(&self, own: &Candidate, theirs: &[Pick]) -> Obstacle {
+    fn shared_conflict(
+        &self,
+        own: &ReleaseCandidate,
+        theirs: &[AdvisedRelease],
+    ) -> ReleaseObstacle {
         let mine = self.solve(&[exactly(own)]).unwrap_or_default();
         for one in mine.iter().map(|pick| &pick.candidate) {
             for other in theirs.iter().map(|pick| &pick.candidate) {
@@ -295,25 +326,29 @@ impl<'t> Question<'t> {
                 } else {
                     format!(" by {}", one.title())
                 };
-                return Obstacle::Conflict {
+                return ReleaseObstacle::Conflict {
                     needs: need_text(name, versions) + &by,
                     other: other.title(),
                     other_needs: need_text(name, others),
                 };
             }
         }
-        Obstacle::Together
+        ReleaseObstacle::Together
     }
 }
 
-impl<'q> Search<'q> {
+impl<'q> ReleaseSearch<'q> {
     /// Picks for all that is open; `None` if nothing fits.
-    fn extend(&self, state: State<'q>, wanted: &'q [Wanted]) -> Option<State<'q>> {
+    fn extend(
+        &self,
+        state: SearchState<'q>,
+        wanted: &'q [AskedPackage],
+    ) -> Option<SearchState<'q>> {
         let name = state.open.iter().copied();
         let Some(name) = name.clone().find(|name| !state.has(name)) else {
             return Some(state);
         };
-        let candidates: Vec<&Candidate> = self.fitting(&state, name, wanted).collect();
+        let candidates: Vec<&ReleaseCandidate> = self.fitting(&state, name, wanted).collect();
         for candidate in candidates {
             let mut next = state.clone();
             next.picked.push(candidate);
@@ -333,10 +368,10 @@ impl<'q> Search<'q> {
     /// The candidates of a name that all ranges so far allow; the picked one, if it is picked.
     fn fitting<'s>(
         &'s self,
-        state: &'s State<'q>,
+        state: &'s SearchState<'q>,
         name: &'s str,
-        wanted: &'s [Wanted],
-    ) -> impl Iterator<Item = &'q Candidate> + 's {
+        wanted: &'s [AskedPackage],
+    ) -> impl Iterator<Item = &'q ReleaseCandidate> + 's {
         let ranges = state.ranges.get(name).map_or(&[][..], Vec::as_slice);
         let asked = wanted.iter().find(|one| one.name == name);
         let own = self.question.table.of(name).iter();
@@ -353,7 +388,7 @@ impl<'q> Search<'q> {
         })
     }
 
-    fn allows(&self, candidate: &Candidate) -> bool {
+    fn allows(&self, candidate: &ReleaseCandidate) -> bool {
         let is_of_major = candidate
             .majors()
             .is_none_or(|own| own.contains(&self.major));
@@ -362,7 +397,7 @@ impl<'q> Search<'q> {
     }
 }
 
-impl<'q> State<'q> {
+impl<'q> SearchState<'q> {
     fn ask(&mut self, name: &'q str, versions: &'q VersionSpecifiers) {
         if !self.open.contains(&name) {
             self.open.push(name);
@@ -375,8 +410,8 @@ impl<'q> State<'q> {
     }
 }
 
-impl Wanted {
-    fn allows(&self, candidate: &Candidate) -> bool {
+impl AskedPackage {
+    fn allows(&self, candidate: &ReleaseCandidate) -> bool {
         let is_extra = self
             .extra
             .as_deref()
@@ -386,33 +421,34 @@ impl Wanted {
 }
 
 /// An installed version may have a local label, which a range of pip's ignores.
-fn contains(range: &VersionSpecifiers, candidate: &Candidate) -> bool {
+fn contains(range: &VersionSpecifiers, candidate: &ReleaseCandidate) -> bool {
     range.contains(&candidate.version) || range.contains(&candidate.version.clone().without_local())
 }
 
-fn known(table: &Table) -> impl Iterator<Item = &Candidate> {
+fn known(table: &ReleaseTable) -> impl Iterator<Item = &ReleaseCandidate> {
     super::table::known_names().flat_map(|name| table.of(name))
 }
 
-fn exactly(own: &Candidate) -> Wanted {
-    Wanted {
+fn exactly(own: &ReleaseCandidate) -> AskedPackage {
+    AskedPackage {
         name: own.name.to_owned(),
         extra: own.extra.map(normalised),
         versions: VersionSpecifier::equals_version(own.version.clone()).into(),
     }
 }
 
-fn shares_major(one: &Candidate, other: &Candidate) -> bool {
+fn shares_major(one: &ReleaseCandidate, other: &ReleaseCandidate) -> bool {
     match (one.majors(), other.majors()) {
         (Some(one), Some(other)) => one.iter().any(|major| other.contains(major)),
         _ => true,
     }
 }
 
-fn other_cuda(own: &Candidate, other: &Candidate) -> Option<Obstacle> {
-    let first =
-        |candidate: &Candidate| -> Option<Version> { candidate.cuda.as_ref()?.first().copied() };
-    Some(Obstacle::OtherCuda {
+fn other_cuda(own: &ReleaseCandidate, other: &ReleaseCandidate) -> Option<ReleaseObstacle> {
+    let first = |candidate: &ReleaseCandidate| -> Option<Version> {
+        candidate.cuda.as_ref()?.first().copied()
+    };
+    Some(ReleaseObstacle::OtherCuda {
         cuda: first(own)?,
         other: other.title(),
         other_cuda: first(other)?,
@@ -421,8 +457,8 @@ fn other_cuda(own: &Candidate, other: &Candidate) -> Option<Obstacle> {
 
 /// The versions of a distribution that two releases pin otherwise.
 fn differing<'c>(
-    one: &'c Candidate,
-    other: &'c Candidate,
+    one: &'c ReleaseCandidate,
+    other: &'c ReleaseCandidate,
 ) -> Option<(&'static str, &'c VersionSpecifiers, &'c VersionSpecifiers)> {
     let pins = |range: &VersionSpecifiers, other: &VersionSpecifiers| {
         let mut exact = range
@@ -441,10 +477,11 @@ fn need_text(name: &str, versions: &VersionSpecifiers) -> String {
 }
 
 /// The change of the machine or of the question, the smallest first, after which something works.
-fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
-    let works = |wanted: &[Wanted], target: &Target| Question::new(target).solve(wanted);
+fn relaxed(wanted: &[AskedPackage], target: &AdvisedMachine) -> Option<Relaxed> {
+    let works =
+        |wanted: &[AskedPackage], target: &AdvisedMachine| Question::new(target).solve(wanted);
     if target.installed.is_some() {
-        let without = Target {
+        let without = AdvisedMachine {
             installed: None,
             ..target.clone()
         };
@@ -452,9 +489,9 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
             return Some(Relaxed::OtherFramework);
         }
     }
-    let any: Vec<Wanted> = wanted
+    let any: Vec<AskedPackage> = wanted
         .iter()
-        .map(|one| Wanted {
+        .map(|one| AskedPackage {
             versions: VersionSpecifiers::empty(),
             ..one.clone()
         })
@@ -462,7 +499,7 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
     if works(&any, target).is_some() {
         return Some(Relaxed::OtherVersions);
     }
-    let any_driver = Target {
+    let any_driver = AdvisedMachine {
         driver: None,
         ..target.clone()
     };
@@ -478,7 +515,7 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
                 let driver = Some(*driver);
                 works(
                     wanted,
-                    &Target {
+                    &AdvisedMachine {
                         driver,
                         ..target.clone()
                     },
@@ -492,7 +529,7 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
         if target.python.is_some()
             && works(
                 wanted,
-                &Target {
+                &AdvisedMachine {
                     python,
                     ..target.clone()
                 },
@@ -502,7 +539,7 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
             return python.map(Relaxed::Python);
         }
     }
-    let any_gpu = Target {
+    let any_gpu = AdvisedMachine {
         gpus: Vec::new(),
         ..target.clone()
     };
@@ -512,7 +549,7 @@ fn relaxed(wanted: &[Wanted], target: &Target) -> Option<Relaxed> {
     let mut names = wanted.iter().map(|one| &one.name).rev();
     let name = names.find(|name| {
         let others = wanted.iter().filter(|other| other.name != **name);
-        let others: Vec<Wanted> = others.cloned().collect();
+        let others: Vec<AskedPackage> = others.cloned().collect();
         !others.is_empty() && works(&others, target).is_some()
     })?;
     Some(Relaxed::Without(name.clone()))

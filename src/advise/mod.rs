@@ -9,5 +9,8 @@ mod reason;
 mod table;
 
 pub use choice::advise;
-pub use model::{Advice, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted};
-pub use table::{Candidate, Table, known_names, there};
+pub use model::{
+    Advice, AdvisedMachine, AdvisedRelease, AskedPackage, KeptFramework, PassedOver, Relaxed,
+    ReleaseObstacle, Role,
+};
+pub use table::{ReleaseCandidate, ReleaseTable, known_names, there};

@@ -5,14 +5,14 @@ use std::str::FromStr;
 use pep440_rs::VersionSpecifiers;
 use serde::Serialize;
 
-use super::table::Candidate;
+use super::table::ReleaseCandidate;
 use crate::formats::metadata;
 use crate::range::Range;
 use crate::version::{ComputeCapability, Version};
 
 /// The machine that packages are chosen for. What is not known limits nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Target {
+pub struct AdvisedMachine {
     pub driver: Option<Version>,
     pub gpus: Vec<ComputeCapability>,
     /// `3.12`
@@ -20,12 +20,12 @@ pub struct Target {
     /// `x86_64`
     pub machine: String,
     /// A framework that is kept.
-    pub installed: Option<Installed>,
+    pub installed: Option<KeptFramework>,
 }
 
 /// An installed framework.
 #[derive(Clone, Debug)]
-pub struct Installed {
+pub struct KeptFramework {
     pub name: String,
     /// As installed: `2.9.1+cu126`.
     pub version: pep440_rs::Version,
@@ -33,7 +33,7 @@ pub struct Installed {
 
 /// A package that is asked for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct AskedPackage {
     /// Normalised.
     pub name: String,
     pub extra: Option<String>,
@@ -44,19 +44,19 @@ pub struct Wanted {
 #[derive(Debug, Default)]
 pub struct Advice {
     /// Those that are asked for first, then what they need. Empty if nothing works.
-    pub picks: Vec<Pick>,
+    pub picks: Vec<AdvisedRelease>,
     /// The newest releases that were asked for and not picked; all, if nothing works.
     pub passed_over: Vec<PassedOver>,
     /// If nothing works: a machine or a question like this one, for which something does.
     pub relaxed: Option<Relaxed>,
     /// The picks without those that are only required, if only the default index counts; empty if the picks are all from there.
-    pub on_default_index: Vec<Pick>,
+    pub on_default_index: Vec<AdvisedRelease>,
 }
 
 /// A release of the answer.
 #[derive(Clone, Debug)]
-pub struct Pick {
-    pub candidate: Candidate,
+pub struct AdvisedRelease {
+    pub candidate: ReleaseCandidate,
     pub role: Role,
 }
 
@@ -76,7 +76,7 @@ pub enum Role {
 pub struct PassedOver {
     pub name: String,
     pub version: String,
-    pub why: Obstacle,
+    pub why: ReleaseObstacle,
 }
 
 /// What must change so that something works. Each was tried.
@@ -97,7 +97,7 @@ pub enum Relaxed {
 
 /// Why a release is not picked.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Obstacle {
+pub enum ReleaseObstacle {
     /// No wheel, neither of its own nor for all machines.
     Machine(String),
     /// The wheel for this machine is built without CUDA.
@@ -120,7 +120,7 @@ pub enum Obstacle {
     /// A requirement of its own.
     Needs {
         needs: String,
-        why: Option<Box<Obstacle>>,
+        why: Option<Box<ReleaseObstacle>>,
     },
     /// Another package needs something else.
     Conflict {
@@ -147,11 +147,11 @@ pub enum Obstacle {
     Together,
 }
 
-impl FromStr for Wanted {
+impl FromStr for AskedPackage {
     type Err = ();
 
     /// Reads `vllm==0.11.0` or `jax[cuda12]`, without a marker or an address.
-    fn from_str(text: &str) -> Result<Wanted, ()> {
+    fn from_str(text: &str) -> Result<AskedPackage, ()> {
         if text.contains([';', '@', '\n']) {
             return Err(());
         }
@@ -162,7 +162,7 @@ impl FromStr for Wanted {
         if extras.next().is_some() {
             return Err(());
         }
-        Ok(Wanted {
+        Ok(AskedPackage {
             name: requirement.name,
             extra,
             versions: requirement.versions.parse().map_err(|_| ())?,

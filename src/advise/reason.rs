@@ -1,64 +1,64 @@
 //! Why a release cannot be picked on a machine, by itself.
 
-use super::model::{Obstacle, Target};
-use super::table::Candidate;
+use super::model::{AdvisedMachine, ReleaseObstacle};
+use super::table::ReleaseCandidate;
 use crate::catalog::{architectures, knowledge};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
-impl Candidate {
+impl ReleaseCandidate {
     /// The first reason why it does not work on this machine, whatever else is picked.
-    pub(super) fn obstacle(&self, target: &Target) -> Option<Obstacle> {
+    pub(super) fn obstacle(&self, target: &AdvisedMachine) -> Option<ReleaseObstacle> {
         if self.is_installed {
             return None;
         }
         if !self.machines.contains(&target.machine) {
-            return Some(Obstacle::Machine(target.machine.clone()));
+            return Some(ReleaseObstacle::Machine(target.machine.clone()));
         }
         if target
             .python
             .is_some_and(|python| !self.python.allows(&python))
         {
-            return Some(Obstacle::Python(self.python.clone()));
+            return Some(ReleaseObstacle::Python(self.python.clone()));
         }
         if self.is_cpu_only {
-            return Some(Obstacle::WithoutCuda(target.machine.clone()));
+            return Some(ReleaseObstacle::WithoutCuda(target.machine.clone()));
         }
         self.too_new(target)
             .or_else(|| target.gpus.iter().find_map(|gpu| self.no_code(*gpu)))
     }
 
-    fn too_new(&self, target: &Target) -> Option<Obstacle> {
+    fn too_new(&self, target: &AdvisedMachine) -> Option<ReleaseObstacle> {
         let driver = target.driver?;
         let cuda = *self.cuda.as_ref()?.iter().min()?;
         let needs = driver_for(cuda.major())?;
-        (driver < needs).then_some(Obstacle::Driver { cuda, needs })
+        (driver < needs).then_some(ReleaseObstacle::Driver { cuda, needs })
     }
 
-    fn no_code(&self, gpu: ComputeCapability) -> Option<Obstacle> {
+    fn no_code(&self, gpu: ComputeCapability) -> Option<ReleaseObstacle> {
         if let Some(has) = self.gpus
             && !has.allows(&gpu.version())
         {
-            return Some(Obstacle::Gpu {
+            return Some(ReleaseObstacle::Gpu {
                 gpu,
                 has: has.clone(),
             });
         }
         let cuda = *self.cuda.as_ref()?.iter().min()?;
         let last = last_cuda(gpu)?;
-        (last.major() < cuda.major()).then_some(Obstacle::DroppedGpu { gpu, cuda, last })
+        (last.major() < cuda.major()).then_some(ReleaseObstacle::DroppedGpu { gpu, cuda, last })
     }
 }
 
-impl Obstacle {
+impl ReleaseObstacle {
     /// True if it is not about the release by itself.
     pub(super) fn is_beside(&self) -> bool {
         matches!(
             self,
-            Obstacle::Conflict { .. }
-                | Obstacle::NeededOtherwise { .. }
-                | Obstacle::AskedOtherwise { .. }
-                | Obstacle::OtherCuda { .. }
-                | Obstacle::Together
+            ReleaseObstacle::Conflict { .. }
+                | ReleaseObstacle::NeededOtherwise { .. }
+                | ReleaseObstacle::AskedOtherwise { .. }
+                | ReleaseObstacle::OtherCuda { .. }
+                | ReleaseObstacle::Together
         )
     }
 }

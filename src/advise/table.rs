@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use pep440_rs::VersionSpecifiers;
 
-use crate::catalog::{Distribution, Release, VendorBuild, knowledge};
+use crate::catalog::{ListedDistribution, Release, VendorBuild, knowledge};
 use crate::range::Range;
 use crate::version::Version;
 
 /// A release that can be installed, or a framework that is.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct ReleaseCandidate {
     pub name: &'static str,
     pub version: pep440_rs::Version,
     pub extra: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Candidate {
 
 /// The candidates for one machine, by name; the newest first, and of one version that on the default index.
 #[derive(Debug)]
-pub struct Table(BTreeMap<&'static str, Vec<Candidate>>);
+pub struct ReleaseTable(BTreeMap<&'static str, Vec<ReleaseCandidate>>);
 
 /// The names of all distributions.
 pub fn known_names() -> impl Iterator<Item = &'static str> {
@@ -46,17 +46,17 @@ pub fn known_names() -> impl Iterator<Item = &'static str> {
     rows.map(|row| row.name.as_str())
 }
 
-impl Table {
-    pub fn new(machine: &str) -> Table {
+impl ReleaseTable {
+    pub fn new(machine: &str) -> ReleaseTable {
         let rows = knowledge().distributions().iter();
-        Table(
+        ReleaseTable(
             rows.map(|row| (row.name.as_str(), candidates(row, machine)))
                 .collect(),
         )
     }
 
     /// The candidates of one name; empty for an unknown one.
-    pub fn of(&self, name: &str) -> &[Candidate] {
+    pub fn of(&self, name: &str) -> &[ReleaseCandidate] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -79,7 +79,7 @@ impl Table {
         let Some(newest) = candidates.first() else {
             return;
         };
-        let mut kept = Candidate {
+        let mut kept = ReleaseCandidate {
             version: version.clone(),
             vendor,
             is_installed: true,
@@ -103,7 +103,7 @@ impl Table {
     }
 }
 
-impl Candidate {
+impl ReleaseCandidate {
     /// The majors of its CUDA versions, the newest first; `None` where it is for any.
     pub fn majors(&self) -> Option<Vec<u32>> {
         let cuda = self.cuda.as_ref().filter(|cuda| !cuda.is_empty())?;
@@ -149,7 +149,7 @@ fn cuda_of_label(label: &str) -> Option<Version> {
     Some(Version::new(&[major.parse().ok()?, minor.parse().ok()?]))
 }
 
-fn candidates(row: &'static Distribution, machine: &str) -> Vec<Candidate> {
+fn candidates(row: &'static ListedDistribution, machine: &str) -> Vec<ReleaseCandidate> {
     let vendors = knowledge().vendor_builds().iter();
     let builds: Vec<(&VendorBuild, VersionSpecifiers)> = vendors
         .filter(|build| build.backend.is_some())
@@ -161,8 +161,8 @@ fn candidates(row: &'static Distribution, machine: &str) -> Vec<Candidate> {
         let there = builds
             .iter()
             .filter(|(_, versions)| versions.contains(&own.version));
-        let there: Vec<Candidate> = there
-            .map(|(build, _)| Candidate {
+        let there: Vec<ReleaseCandidate> = there
+            .map(|(build, _)| ReleaseCandidate {
                 cuda: build.cuda.map(|cuda| vec![cuda]),
                 gpus: build.gpus.as_ref(),
                 vendor: Some(build),
@@ -179,11 +179,11 @@ fn candidates(row: &'static Distribution, machine: &str) -> Vec<Candidate> {
 }
 
 fn candidate(
-    row: &'static Distribution,
+    row: &'static ListedDistribution,
     release: &'static Release,
     machine: &str,
     has_vendors: bool,
-) -> Candidate {
+) -> ReleaseCandidate {
     let is_shared = |need: &(&str, VersionSpecifiers)| {
         let mut shared = knowledge().shared_distributions().iter();
         shared.any(|name| name == need.0)
@@ -203,7 +203,7 @@ fn candidate(
     }
     let version = pep440_rs::Version::from_str(&release.version)
         .expect("a test reads every version of the table");
-    Candidate {
+    ReleaseCandidate {
         name: &row.name,
         extra: release.extra.as_deref(),
         cuda: release.cuda.clone(),

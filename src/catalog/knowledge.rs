@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use super::of_test;
 use super::rows::{
-    Builds, Combination, Cudnn, Distribution, Drivers, GpuBuild, KnownBad, Release, VendorBuild,
+    Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad, ListedDistribution, Release,
+    VendorBuild,
 };
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -111,7 +112,7 @@ impl Knowledge {
     }
 
     /// The distributions whose releases are known.
-    pub fn distributions(&self) -> &[Distribution] {
+    pub fn distributions(&self) -> &[ListedDistribution] {
         &self.builds.distribution
     }
 

@@ -55,8 +55,8 @@ pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::{Platform, machine_name};
 pub use rows::{
-    Combination, Distribution, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, Place, Places,
-    PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
+    Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, ListedDistribution, Place,
+    Places, PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
 };
 pub use statuses::{is_driver_call, statuses};
 use wheel_rows::Wheels;

@@ -217,7 +217,7 @@ pub struct Builds {
     pub shared: Vec<String>,
     pub build: Vec<GpuBuild>,
     pub elsewhere: Vec<VendorBuild>,
-    pub distribution: Vec<Distribution>,
+    pub distribution: Vec<ListedDistribution>,
 }
 
 /// The GPUs that the builds of a distribution have code for.
@@ -248,7 +248,7 @@ pub struct VendorBuild {
 /// A distribution on the default index.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Distribution {
+pub struct ListedDistribution {
     pub name: String,
     pub framework: Option<String>,
     #[serde(default = "two")]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Exit, machine, print, settings_of};
-use crate::advise::{self, Installed, Target, Wanted, known_names};
+use crate::advise::{self, AdvisedMachine, AskedPackage, KeptFramework, known_names};
 use crate::catalog::machine_name;
 use crate::cli::{Advise, Common, LibraryOptions};
 use crate::error::Error;
@@ -54,10 +54,10 @@ pub fn advise(host: Host, common: &Common, options: &Advise) -> Result<Exit, Err
 }
 
 /// The packages as they were typed.
-fn wanted(words: &[String]) -> Result<Vec<Wanted>, Error> {
-    let mut wanted: Vec<Wanted> = Vec::new();
+fn wanted(words: &[String]) -> Result<Vec<AskedPackage>, Error> {
+    let mut wanted: Vec<AskedPackage> = Vec::new();
     for word in words {
-        let Ok(one) = word.parse::<Wanted>() else {
+        let Ok(one) = word.parse::<AskedPackage>() else {
             let message = format!("`{}` is not a package as pip names it", show(word));
             let hint = Some("cudarun advise vllm==0.11.0".to_owned());
             return Err(Error::Usage { message, hint });
@@ -86,7 +86,7 @@ fn wanted(words: &[String]) -> Result<Vec<Wanted>, Error> {
 }
 
 /// This machine, except for what the options say.
-fn target(host: &Host, options: &Advise) -> Result<Target, Error> {
+fn target(host: &Host, options: &Advise) -> Result<AdvisedMachine, Error> {
     let own = inventory::machine(host).unwrap_or(elf::X86_64);
     let scope = Scope {
         machine: own,
@@ -123,7 +123,7 @@ fn target(host: &Host, options: &Advise) -> Result<Target, Error> {
             .as_ref()
             .and_then(|program| torch(host, program)),
     };
-    Ok(Target {
+    Ok(AdvisedMachine {
         driver: options
             .driver
             .or(inventory.driver.map(|driver| driver.version)),
@@ -135,7 +135,7 @@ fn target(host: &Host, options: &Advise) -> Result<Target, Error> {
             .machine
             .clone()
             .unwrap_or_else(|| machine_name(own).unwrap_or_default().to_owned()),
-        installed: installed.map(|version| Installed {
+        installed: installed.map(|version| KeptFramework {
             name: TORCH.to_owned(),
             version,
         }),

@@ -6,7 +6,8 @@ use super::Style;
 use super::hints::{argument, shell_words};
 use super::words::{joined, table};
 use crate::advise::{
-    Advice, Candidate, Installed, Obstacle, PassedOver, Pick, Relaxed, Role, Target, Wanted, there,
+    Advice, AdvisedMachine, AdvisedRelease, AskedPackage, KeptFramework, PassedOver, Relaxed,
+    ReleaseCandidate, ReleaseObstacle, Role, there,
 };
 use crate::catalog::knowledge;
 use crate::cli::Advise;
@@ -16,9 +17,9 @@ use crate::version::Version;
 /// The answer, and the question.
 pub struct AdviceReport<'o> {
     pub advice: Advice,
-    pub target: Target,
+    pub target: AdvisedMachine,
     /// The installed framework with which nothing works, if something does without it.
-    pub replaced: Option<Installed>,
+    pub replaced: Option<KeptFramework>,
     pub options: &'o Advise,
 }
 
@@ -73,7 +74,7 @@ pub fn advice(report: &AdviceReport<'_>, style: Style) -> String {
 }
 
 /// `driver 550.54 (CUDA 12), GPU 9.0, Python 3.12, x86_64`
-fn machine(target: &Target) -> String {
+fn machine(target: &AdvisedMachine) -> String {
     let mut parts = vec![match target.driver {
         Some(driver) => format!("driver {driver}{}", runs(driver)),
         None => "any driver".to_owned(),
@@ -95,7 +96,7 @@ fn runs(driver: Version) -> String {
         .map_or_else(String::new, |major| format!(", which runs CUDA {major}"))
 }
 
-fn row(pick: &Pick) -> Vec<String> {
+fn row(pick: &AdvisedRelease) -> Vec<String> {
     let candidate = &pick.candidate;
     let from = match (candidate.vendor, pick.role) {
         _ if candidate.is_installed => "installed".to_owned(),
@@ -109,7 +110,7 @@ fn row(pick: &Pick) -> Vec<String> {
     vec![title(candidate), cuda.unwrap_or_default(), from]
 }
 
-fn title(candidate: &Candidate) -> String {
+fn title(candidate: &ReleaseCandidate) -> String {
     let extra = candidate.extra.map(|extra| format!("[{extra}]"));
     format!(
         "{}{} {}",
@@ -119,7 +120,7 @@ fn title(candidate: &Candidate) -> String {
     )
 }
 
-fn cuda(candidate: &Candidate) -> String {
+fn cuda(candidate: &ReleaseCandidate) -> String {
     match candidate.cuda.as_deref() {
         Some([]) => String::new(),
         Some([only]) => format!("CUDA {only}"),
@@ -129,7 +130,7 @@ fn cuda(candidate: &Candidate) -> String {
 }
 
 impl AdviceReport<'_> {
-    fn of_role(&self, role: Role) -> impl Iterator<Item = &Candidate> {
+    fn of_role(&self, role: Role) -> impl Iterator<Item = &ReleaseCandidate> {
         let picks = self.advice.picks.iter();
         picks
             .filter(move |pick| pick.role == role)
@@ -137,7 +138,7 @@ impl AdviceReport<'_> {
     }
 
     /// The releases that the command names.
-    fn to_install(&self) -> impl Iterator<Item = &Candidate> {
+    fn to_install(&self) -> impl Iterator<Item = &ReleaseCandidate> {
         self.of_role(Role::Asked)
             .chain(self.of_role(Role::Framework))
             .filter(|one| !one.is_installed && !one.source_only)
@@ -208,7 +209,7 @@ fn notes(report: &AdviceReport<'_>) -> Vec<String> {
             }
         }
     }
-    if let Some(Installed { name, version }) = &report.replaced {
+    if let Some(KeptFramework { name, version }) = &report.replaced {
         notes.push(format!(
             "Nothing works with the installed {name} {version}, which these replace."
         ));
@@ -220,66 +221,66 @@ fn notes(report: &AdviceReport<'_>) -> Vec<String> {
 }
 
 /// `vllm 0.33.0 is built for CUDA 13, which needs driver 580.65.06; here is 550.54.`
-pub(super) fn passed_over(one: &PassedOver, target: &Target) -> String {
+pub(super) fn passed_over(one: &PassedOver, target: &AdvisedMachine) -> String {
     format!("{} {} {}.", one.name, one.version, why(&one.why, target))
 }
 
-fn why(obstacle: &Obstacle, target: &Target) -> String {
+fn why(obstacle: &ReleaseObstacle, target: &AdvisedMachine) -> String {
     match obstacle {
-        Obstacle::Machine(machine) => format!("has no wheel for {machine}"),
-        Obstacle::WithoutCuda(machine) => format!("is built without CUDA for {machine}"),
-        Obstacle::Python(range) => match target.python {
+        ReleaseObstacle::Machine(machine) => format!("has no wheel for {machine}"),
+        ReleaseObstacle::WithoutCuda(machine) => format!("is built without CUDA for {machine}"),
+        ReleaseObstacle::Python(range) => match target.python {
             Some(python) => format!("is for Python {range}; here is {python}"),
             None => format!("is for Python {range}"),
         },
-        Obstacle::Driver { cuda, needs } => {
+        ReleaseObstacle::Driver { cuda, needs } => {
             let here = target.driver.map(|driver| format!("; here is {driver}"));
             let here = here.unwrap_or_default();
             format!("is built for CUDA {cuda}, which needs driver {needs}{here}")
         }
-        Obstacle::Gpu { gpu, has } => format!("has code for GPU {has}, not for {gpu}"),
-        Obstacle::DroppedGpu { gpu, cuda, last } => format!(
+        ReleaseObstacle::Gpu { gpu, has } => format!("has code for GPU {has}, not for {gpu}"),
+        ReleaseObstacle::DroppedGpu { gpu, cuda, last } => format!(
             "is built for CUDA {cuda}, which makes no code for GPU {gpu}; CUDA {last} was the last"
         ),
-        Obstacle::Needs { needs, why: None } => {
+        ReleaseObstacle::Needs { needs, why: None } => {
             let installed = target
                 .installed
                 .as_ref()
                 .filter(|installed| needs.starts_with(&installed.name));
             match installed {
-                Some(Installed { name, version }) => {
+                Some(KeptFramework { name, version }) => {
                     format!("needs {needs}, and {name} {version} is to be kept")
                 }
                 None => format!("needs {needs}, which the table does not have"),
             }
         }
-        Obstacle::Needs {
+        ReleaseObstacle::Needs {
             needs,
             why: Some(because),
         } => {
             format!("needs {needs}, which {}", why(because, target))
         }
-        Obstacle::Conflict {
+        ReleaseObstacle::Conflict {
             needs,
             other,
             other_needs,
         } => {
             format!("needs {needs}, but {other} needs {other_needs}")
         }
-        Obstacle::NeededOtherwise { other, other_needs } => {
+        ReleaseObstacle::NeededOtherwise { other, other_needs } => {
             format!("is not what {other} needs: {other_needs}")
         }
-        Obstacle::AskedOtherwise { needs } => {
+        ReleaseObstacle::AskedOtherwise { needs } => {
             format!("needs {needs}, and another version is asked for")
         }
-        Obstacle::OtherCuda {
+        ReleaseObstacle::OtherCuda {
             cuda,
             other,
             other_cuda,
         } => {
             format!("is built for CUDA {cuda}, but {other} for CUDA {other_cuda}")
         }
-        Obstacle::Together => "needs other releases than the rest".to_owned(),
+        ReleaseObstacle::Together => "needs other releases than the rest".to_owned(),
     }
 }
 
@@ -295,7 +296,10 @@ pub(super) fn relaxed_command(report: &AdviceReport<'_>) -> Option<String> {
         Relaxed::OtherFramework => torch = None,
         Relaxed::OtherVersions => packages.iter_mut().for_each(drop_versions),
         Relaxed::Without(name) => {
-            packages.retain(|text| text.parse().is_ok_and(|one: Wanted| one.name != *name));
+            packages.retain(|text| {
+                text.parse()
+                    .is_ok_and(|one: AskedPackage| one.name != *name)
+            });
         }
         Relaxed::OtherGpu => return None,
     }

@@ -123,7 +123,7 @@ fn the_head_of_each_profile_explains_every_field() {
             &[
                 fields::<rows::GpuBuild>(),
                 fields::<rows::VendorBuild>(),
-                fields::<rows::Distribution>(),
+                fields::<rows::ListedDistribution>(),
                 fields::<rows::Release>(),
             ],
         ),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::object::each;
-use crate::advise::Pick;
+use crate::advise::AdvisedRelease;
 use crate::report::advise::{AdviceReport, Commands, commands, passed_over, relaxed_command};
 
 pub(super) fn advice(report: &AdviceReport<'_>) -> Value {
@@ -29,7 +29,7 @@ pub(super) fn advice(report: &AdviceReport<'_>) -> Value {
     })
 }
 
-fn release(pick: &Pick) -> Value {
+fn release(pick: &AdvisedRelease) -> Value {
     let one = &pick.candidate;
     json!({
         "name": one.name,
