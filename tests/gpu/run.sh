@@ -272,6 +272,7 @@ at_once part fetch
 rows
 # This one hides files that the others need.
 part compilers
+part extensions
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1
