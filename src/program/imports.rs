@@ -34,8 +34,12 @@ pub(super) struct Imports {
     pub entered: Vec<(Import, SourceLine)>,
     /// Extension modules among the program's own.
     pub extensions: BTreeMap<PathBuf, SourceLine>,
-    /// Extension modules of installed packages that are certainly imported.
-    pub installed_extensions: BTreeMap<PathBuf, SourceLine>,
+    /// What runs first: the script, `-c`, `-m`.
+    first: BTreeSet<PathBuf>,
+    /// The lines with imports outside of every block.
+    outermost: BTreeSet<SourceLine>,
+    /// The lines that import local modules, with their files.
+    local: Vec<(SourceLine, PathBuf)>,
     /// Names of NVIDIA's libraries in its strings.
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
@@ -59,6 +63,22 @@ pub(super) struct Imports {
 }
 
 impl Imports {
+    /// The program's own files that certainly run.
+    fn certain_files(&self) -> BTreeSet<&Path> {
+        let mut certain: BTreeSet<&Path> = self.first.iter().map(PathBuf::as_path).collect();
+        loop {
+            let before = certain.len();
+            for (place, file) in &self.local {
+                if self.outermost.contains(place) && certain.contains(place.file.as_path()) {
+                    certain.insert(file);
+                }
+            }
+            if certain.len() == before {
+                return certain;
+            }
+        }
+    }
+
     /// True if the program only manages packages. It then needs no library, so that the commands in hints always work.
     pub(super) fn is_tool(&self) -> bool {
         !self.is_open
@@ -72,7 +92,7 @@ impl Imports {
 }
 
 /// A line of Python source.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SourceLine {
     pub file: PathBuf,
     pub line: usize,
@@ -145,6 +165,7 @@ pub(super) fn trace(
                 how: StepKind::Code,
                 to: file.clone(),
             });
+            reader.found.first.insert(file.clone());
             reader.read_source(&file, code.as_bytes());
         }
         PythonCode::Script(script) => {
@@ -157,6 +178,7 @@ pub(super) fn trace(
             reader.found.takes_module_names = is_installed || is_in_bin;
             reader.found.is_command = is_in_bin && !super::python::is_source(&script);
             reader.found.is_open = is_debugger(&script);
+            reader.found.first.insert(script.clone());
             reader.read_file(&script);
         }
         PythonCode::Module(module) => {
@@ -175,11 +197,14 @@ pub(super) fn trace(
                 line: 1,
             };
             let names = vec!["__main__".to_owned()];
+            reader.found.first.insert(place.file.clone());
+            reader.found.outermost.insert(place.clone());
             reader.follow(
                 &Import {
                     module,
                     names,
                     line: 1,
+                    is_outermost: true,
                     ..Import::default()
                 },
                 &place,
@@ -244,11 +269,11 @@ pub(super) fn add_brought(
     let is_cut = reader.seen.len() > reader.limit();
     let found = reader.found;
     let mut brought = found.installed;
-    for (extension, place) in &found.extensions {
+    for (extension, place) in found.extensions {
         for framework in &catalog().frameworks {
             let module = &framework.modules[0];
             let is_known = imports.installed.contains_key(module) || brought.contains_key(module);
-            if !is_known && inventory::is_built_against(host, framework, extension) {
+            if !is_known && inventory::is_built_against(host, framework, &extension) {
                 brought.insert(module.clone(), place.clone());
             }
         }
@@ -258,10 +283,30 @@ pub(super) fn add_brought(
     });
     let files = brought.values().map(|place| place.file.clone()).collect();
     imports.installed.extend(brought);
-    imports.installed_extensions = found.extensions;
     // What the files that were not read import may be anything.
     imports.is_open |= is_cut;
     files
+}
+
+/// The extension modules of installed packages that are certainly imported, each with the line that does it: every import on the
+/// way there is outside of every block.
+pub(super) fn certain_extensions(
+    host: &Host,
+    python: &Python,
+    installed: &Installed<'_>,
+    imports: &Imports,
+) -> BTreeMap<PathBuf, SourceLine> {
+    let certain = imports.certain_files();
+    let mut program = Program::default();
+    let mut reader = ImportReader::new(host, python, installed, &mut program);
+    reader.reach = Reach::InstalledForSure;
+    for (import, place) in &imports.entered {
+        if import.is_outermost && certain.contains(place.file.as_path()) {
+            reader.follow(import, place, None);
+        }
+    }
+    reader.read_all();
+    reader.found.extensions
 }
 
 /// The imports of these modules, as if the program did nothing else.
@@ -405,6 +450,9 @@ impl<'a> ImportReader<'a> {
                 file: file.to_owned(),
                 line: import.line,
             };
+            if import.is_outermost {
+                self.found.outermost.insert(place.clone());
+            }
             self.follow(import, &place, file.parent());
         }
     }
@@ -533,12 +581,12 @@ impl<'a> ImportReader<'a> {
     fn enter(&mut self, found: ModuleFile, place: &SourceLine) -> Option<PathBuf> {
         match found {
             ModuleFile::Package(directory) => {
-                self.queue.push_back(directory.join("__init__.py"));
+                self.read_later(directory.join("__init__.py"), place);
                 Some(directory)
             }
             ModuleFile::Namespace(directory) => Some(directory),
             ModuleFile::Source(file) => {
-                self.queue.push_back(file);
+                self.read_later(file, place);
                 None
             }
             ModuleFile::Extension(file) => {
@@ -549,6 +597,13 @@ impl<'a> ImportReader<'a> {
                 None
             }
         }
+    }
+
+    fn read_later(&mut self, file: PathBuf, place: &SourceLine) {
+        if self.reach == Reach::Own {
+            self.found.local.push((place.clone(), file.clone()));
+        }
+        self.queue.push_back(file);
     }
 
     /// Finds a module in the order of Python's own finder: a package, an extension, a source file.

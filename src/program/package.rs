@@ -67,13 +67,12 @@ pub(super) fn read(
         let all: Vec<String> = uses.iter().cloned().chain(brought).collect();
         let named = reader.candidates.named(&all)?;
         reader.examine(named, program);
-        reader.require_extensions(&of_uses, program);
     } else if !imports.is_tool() {
         let files = imports::add_brought(host, python, &installed, &mut imports);
         program.watched.extend(files);
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
-        reader.require_extensions(&imports, program);
+        reader.require_extensions(python, &imports, program);
         reader.guess(python, &imports, program);
     }
     reader.written_out(&imports, program);
@@ -250,12 +249,16 @@ impl<'a> PackageReader<'a> {
     }
 
     /// Requires that the extension modules which are certainly imported fit their frameworks.
-    fn require_extensions(&self, imports: &Imports, program: &mut Program) {
-        for (module, place) in &imports.installed_extensions {
-            let Some(name) = program.extensions.get(module) else {
+    fn require_extensions(&self, python: &Python, imports: &Imports, program: &mut Program) {
+        if program.extensions.is_empty() {
+            return;
+        }
+        let installed = self.candidates.installed;
+        for (module, place) in imports::certain_extensions(self.host, python, installed, imports) {
+            let Some(name) = program.extensions.get(&module) else {
                 continue;
             };
-            let installed = self.candidates.installed.distributions.get(name);
+            let installed = installed.distributions.get(name);
             let by = Asker {
                 name: match installed {
                     Some(distribution) => format!("{name} {}", distribution.version),
@@ -266,7 +269,7 @@ impl<'a> PackageReader<'a> {
                 cuda: None,
                 certainty: ImportCertainty::Imported,
             };
-            let demand = Demand::Extensions(Some(module.clone()));
+            let demand = Demand::Extensions(Some(module));
             program.require([MachineRequirement::of_person(demand, by)]);
         }
     }

@@ -284,9 +284,38 @@ fn a_module_that_is_certainly_imported_and_does_not_fit_is_a_refusal() {
     );
     assert!(!is_refused(&explained(&tried, &[], "import vision")));
     assert!(warns(&tried));
+    let unfit = with(certain, NEWER);
+    for code in [
+        "try:\n    import vision\nexcept ImportError:\n    pass",
+        "if True:\n    import vision",
+        "def f():\n    import vision",
+    ] {
+        let explained = explained(&unfit, &[], code);
+        assert!(!is_refused(&explained), "{code}: {explained:#}");
+    }
     let require = ["--require", "extensions"];
     assert!(is_refused(&explained(&tried, &require, "import vision")));
     assert!(!is_refused(&explained(&tried, &require, "import torch")));
+}
+
+/// A local module that a function imports may never run.
+#[test]
+fn what_a_local_module_imports_is_as_certain_as_the_module() {
+    let modules = [("_C.so", module(&["libc10.so"], &[NEWER]))];
+    let local = [
+        text("/w/model.py", "import vision\n"),
+        text("/w/sure.py", "from model import x\n"),
+        text("/w/lazy.py", "def f():\n    import model\n"),
+        text("/w/both.py", "import lazy, sure\n"),
+    ];
+    let machine = environment_with("from . import _C\n", "", &modules, &local);
+    let decided = |script: &str| {
+        let words = ["explain", "--json", "python3", script];
+        let run = Run::on(&machine, &words).any_stderr().any_stdout();
+        is_refused(&serde_json::from_str(&run.output().0).unwrap())
+    };
+    assert!(decided("/w/model.py") && decided("/w/sure.py") && decided("/w/both.py"));
+    assert!(!decided("/w/lazy.py"));
 }
 
 #[test]
