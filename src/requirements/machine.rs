@@ -60,17 +60,15 @@ pub enum MachinePart {
 
 impl Demand {
     /// The names in `requires` that are no families.
-    pub const NAMES: [&'static str; 4] = ["cuda", "driver", "gpu", Self::EXTENSIONS];
-    /// The name that takes no range.
-    pub const EXTENSIONS: &'static str = "extensions";
+    pub const NAMES: [&'static str; 4] = ["cuda", "driver", "gpu", "extensions"];
 
     /// The demand that a person makes by one of these names.
     pub fn of_person(name: &str, range: &Range) -> Option<Demand> {
         match name {
             "cuda" => Some(Demand::Cuda(range.clone())),
+            "extensions" => Some(Demand::Extensions(None)),
             "driver" => Some(Demand::Driver(range.clone())),
             "gpu" => Some(Demand::Gpu(range.clone())),
-            Self::EXTENSIONS => Some(Demand::Extensions(None)),
             _ => None,
         }
     }
