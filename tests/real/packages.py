@@ -79,6 +79,12 @@ def symbols(path):
     return imported, exported
 
 
+def needed(path):
+    """The names in DT_NEEDED, by readelf."""
+    lines = run(["readelf", "-d", path]).stdout.splitlines()
+    return {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
+
+
 def extensions():
     torch, *audio = (unpacked(wheel, machine="aarch64") for wheel in (TORCH, FITTING, OTHER))
     exported = set().union(*(symbols(file)[1] for file in (torch / "torch" / "lib").glob("*.so*")))
@@ -96,6 +102,13 @@ def extensions():
             }
             for file in tree.rglob("*.so")
         }
+        # A module lacks what those lack that it is linked against.
+        linked = {str(site / file.relative_to(tree)): needed(file) for file in tree.rglob("*.so")}
+        for _ in linked:
+            for path, names in linked.items():
+                for other in linked:
+                    if os.path.basename(other) in names:
+                        expected[path] = expected[path] | expected[other]
         lacking = sum(map(bool, expected.values()))
         case(
             f"extensions: {wheel} beside {TORCH}: {lacking} of {len(expected)} files lack symbols",
