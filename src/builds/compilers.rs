@@ -11,7 +11,6 @@ use super::choice::{is_older, makes_code};
 use super::view;
 use crate::catalog::{FrameworkCompiler, catalog};
 use crate::environment::Diff;
-use crate::error::Error;
 use crate::formats::toolchain;
 use crate::host::Host;
 use crate::inventory::{Gpu, Inventory, PartKind, Toolkit, Visible};
@@ -36,19 +35,20 @@ impl Lacking<'_> {
         self.lack.part == PartKind::Nvcc
     }
 
-    /// Gives it the toolkit of a build; none fits if there is no plan.
+    /// Gives it the toolkit of a build; it lacks one if there is no plan, or no place for its view.
     pub fn supply_toolkit(
         &self,
         host: &Host,
         plan: Option<&BuildPlan>,
         writes: bool,
         compilers: &mut Compilers,
-    ) -> Result<(), Error> {
-        let Some(plan) = plan else {
+    ) {
+        // A start that cannot have it is no worse than without cudarun.
+        let published = plan.and_then(|plan| Some((plan, plan.publish(host, writes).ok()?)));
+        let Some((plan, PublishedBuild { view, diff })) = published else {
             compilers.lacking.push(self.lack.clone());
-            return Ok(());
+            return;
         };
-        let PublishedBuild { view, diff } = plan.publish(host, writes)?;
         let root = view.as_ref().unwrap_or(&plan.toolkit.root);
         let value = root.clone().into_os_string();
         compilers.supplied.push(CompilerSupply {
@@ -62,7 +62,6 @@ impl Lacking<'_> {
             withheld: None,
         });
         compilers.watched.extend(plan.watched.iter().cloned());
-        Ok(())
     }
 }
 

@@ -53,6 +53,14 @@ pub(super) fn find(scan: &mut ScanContext<'_>) -> Option<Vec<Extension>> {
         else {
             continue;
         };
+        // Some packagers keep a part of the framework elsewhere, and then nothing can be told from this directory.
+        let is_whole = |site: &PathBuf| {
+            let last = framework.core_objects.last();
+            last.is_some_and(|core| host.is_file(&site.join(core)))
+        };
+        if !sites.iter().any(is_whole) {
+            continue;
+        }
         let libraries = host.list(&directory).unwrap_or_default().into_iter();
         let libraries: Vec<PathBuf> = libraries.map(|entry| directory.join(&entry.name)).collect();
         let modules = match &scope.extensions {
@@ -167,6 +175,9 @@ fn fingerprint(
         (stat.id.device, stat.id.inode, stat.size).hash(&mut hasher);
         (stat.modified, stat.changed).hash(&mut hasher);
     }
+    for one in modules.iter().filter_map(|module| module.distribution) {
+        (&one.name, &one.version).hash(&mut hasher);
+    }
     Some(hasher.finish())
 }
 
@@ -221,12 +232,16 @@ fn compare(
 /// A module cannot be loaded without the modules that it is linked against: it lacks what these lack.
 fn add_lacks_of_linked(extensions: &mut [Extension], linked: &[Vec<String>]) {
     let own = extensions.to_vec();
-    let place = |name: &String| own.iter().position(|one| file_name(&one.path) == name);
     for (index, extension) in extensions.iter_mut().enumerate() {
         let mut seen = BTreeSet::from([index]);
         let mut next = vec![index];
         while let Some(of) = next.pop() {
-            for other in linked[of].iter().filter_map(place) {
+            let place = |name: &String| {
+                let mut all = own.iter();
+                all.position(|one| file_name(&one.path) == name && one.package == extension.package)
+            };
+            let others: Vec<usize> = linked[of].iter().filter_map(place).collect();
+            for other in others {
                 if seen.insert(other) {
                     let Extension {
                         lacks_symbols,

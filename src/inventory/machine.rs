@@ -77,6 +77,8 @@ pub struct Inventory {
     pub search: SearchPath,
     /// The extension modules of the program's packages, if the scope asks for them.
     pub extensions: Option<Vec<Extension>>,
+    /// Those of them that the program imports, by path.
+    pub imported: BTreeSet<PathBuf>,
     pub warnings: Vec<Warning>,
     /// The NVIDIA files of every directory that was scanned, by name.
     pub directories: BTreeMap<PathBuf, BTreeMap<String, FileId>>,
@@ -202,7 +204,7 @@ impl Inventory {
 
     /// True if an extension module finds the symbols and libraries of its framework, and a copy of each of NVIDIA's libraries
     /// that the framework does not bring.
-    pub fn fits(&self, extension: &Extension) -> bool {
+    pub fn fits_here(&self, extension: &Extension) -> bool {
         let is_here = |name: &String| {
             let mut installations = self.installations.iter();
             installations.any(|installation| installation.offers(name))
@@ -210,7 +212,13 @@ impl Inventory {
         extension.lacks_symbols.is_empty() && extension.lacks_libraries.iter().all(is_here)
     }
 
-    /// An extension module of each package that does not fit. Of modules whose paths differ in digits alone, one that fits is
+    /// The extension modules that the program imports.
+    pub fn imported_extensions(&self) -> impl Iterator<Item = &Extension> {
+        let all = self.extensions.iter().flatten();
+        all.filter(|extension| self.imported.contains(&extension.path))
+    }
+
+    /// An extension module of each imported package that does not fit. Of modules whose paths differ in digits alone, one that fits is
     /// enough: they are variants, for example for several releases of the framework.
     pub fn unfit_extensions(&self) -> impl Iterator<Item = &Extension> {
         let variants = |extension: &Extension| {
@@ -219,12 +227,12 @@ impl Inventory {
         };
         let mut fitting = BTreeSet::new();
         let mut unfit: BTreeMap<&str, &Extension> = BTreeMap::new();
-        for extension in self.extensions.iter().flatten() {
-            if self.fits(extension) {
+        for extension in self.imported_extensions() {
+            if self.fits_here(extension) {
                 fitting.insert(variants(extension));
             }
         }
-        for extension in self.extensions.iter().flatten() {
+        for extension in self.imported_extensions() {
             if !fitting.contains(&variants(extension)) {
                 unfit.entry(&extension.package).or_insert(extension);
             }

@@ -168,6 +168,7 @@ pub fn scan(host: &Host, scope: &Scope, cache: &mut ScanCache) -> Inventory {
         libcuda,
         search,
         extensions,
+        imported: BTreeSet::new(),
         warnings: scan.warnings,
         directories: found.directories,
         watched: scan.watched,

@@ -121,7 +121,7 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
         let plan = builds::decide(host, &found, &requirements, &program.site_packages).ok();
         let writes = settings.purpose != Purpose::Answer && !host.is_rerooted();
         for lacking in compile {
-            lacking.supply_toolkit(host, plan.as_ref(), writes, &mut compilers)?;
+            lacking.supply_toolkit(host, plan.as_ref(), writes, &mut compilers);
         }
     }
     compilers.watched.extend(watched);

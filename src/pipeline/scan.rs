@@ -38,7 +38,12 @@ pub(super) fn scope(
         views: own_views(host),
         symbols: needs_any,
         code: needs_any && inventory::sees_gpu(host),
-        extensions: ExtensionScope::Only(program.extensions.clone()),
+        // `diagnose` asks about all packages.
+        extensions: if settings.purpose == Purpose::Answer {
+            ExtensionScope::All
+        } else {
+            ExtensionScope::Only(program.extensions.clone())
+        },
         ..asked(host, common, &settings.layers)?
     };
     scope.also.extend(settings.directories.iter().cloned());

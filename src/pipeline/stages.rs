@@ -23,7 +23,8 @@ impl Request<'_> {
         let settings: &Settings = settings;
         let (program, searcher) = program::of_request(settings, self.command)?;
         let scope = scan::scope(settings, self.common, &program)?;
-        let inventory = scan::for_program(settings, &program, &scope);
+        let mut inventory = scan::for_program(settings, &program, &scope);
+        inventory.imported = program.extensions.keys().cloned().collect();
         let mut facts = StartFacts::new(settings, program, searcher, inventory, scope.views);
         facts.build = build;
         // Compilers for frameworks that would find none while they run.

@@ -34,12 +34,6 @@ pub(super) struct Imports {
     pub entered: Vec<(Import, SourceLine)>,
     /// Extension modules among the program's own.
     pub extensions: BTreeMap<PathBuf, SourceLine>,
-    /// What runs first: the script, `-c`, `-m`.
-    first: BTreeSet<PathBuf>,
-    /// The lines with imports outside of every block.
-    outermost: BTreeSet<SourceLine>,
-    /// The lines that import local modules, with their files.
-    local: Vec<(SourceLine, PathBuf)>,
     /// Names of NVIDIA's libraries in its strings.
     pub libraries: Vec<(String, SourceLine)>,
     /// Absolute paths of such libraries.
@@ -63,22 +57,6 @@ pub(super) struct Imports {
 }
 
 impl Imports {
-    /// The program's own files that certainly run.
-    fn certain_files(&self) -> BTreeSet<&Path> {
-        let mut certain: BTreeSet<&Path> = self.first.iter().map(PathBuf::as_path).collect();
-        loop {
-            let before = certain.len();
-            for (place, file) in &self.local {
-                if self.outermost.contains(place) && certain.contains(place.file.as_path()) {
-                    certain.insert(file);
-                }
-            }
-            if certain.len() == before {
-                return certain;
-            }
-        }
-    }
-
     /// True if the program only manages packages. It then needs no library, so that the commands in hints always work.
     pub(super) fn is_tool(&self) -> bool {
         !self.is_open
@@ -92,7 +70,7 @@ impl Imports {
 }
 
 /// A line of Python source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceLine {
     pub file: PathBuf,
     pub line: usize,
@@ -165,7 +143,6 @@ pub(super) fn trace(
                 how: StepKind::Code,
                 to: file.clone(),
             });
-            reader.found.first.insert(file.clone());
             reader.read_source(&file, code.as_bytes());
         }
         PythonCode::Script(script) => {
@@ -178,7 +155,6 @@ pub(super) fn trace(
             reader.found.takes_module_names = is_installed || is_in_bin;
             reader.found.is_command = is_in_bin && !super::python::is_source(&script);
             reader.found.is_open = is_debugger(&script);
-            reader.found.first.insert(script.clone());
             reader.read_file(&script);
         }
         PythonCode::Module(module) => {
@@ -197,14 +173,11 @@ pub(super) fn trace(
                 line: 1,
             };
             let names = vec!["__main__".to_owned()];
-            reader.found.first.insert(place.file.clone());
-            reader.found.outermost.insert(place.clone());
             reader.follow(
                 &Import {
                     module,
                     names,
                     line: 1,
-                    is_outermost: true,
                     ..Import::default()
                 },
                 &place,
@@ -286,27 +259,6 @@ pub(super) fn add_brought(
     // What the files that were not read import may be anything.
     imports.is_open |= is_cut;
     files
-}
-
-/// The extension modules of installed packages that are certainly imported, each with the line that does it: every import on the
-/// way there is outside of every block.
-pub(super) fn certain_extensions(
-    host: &Host,
-    python: &Python,
-    installed: &Installed<'_>,
-    imports: &Imports,
-) -> BTreeMap<PathBuf, SourceLine> {
-    let certain = imports.certain_files();
-    let mut program = Program::default();
-    let mut reader = ImportReader::new(host, python, installed, &mut program);
-    reader.reach = Reach::InstalledForSure;
-    for (import, place) in &imports.entered {
-        if import.is_outermost && certain.contains(place.file.as_path()) {
-            reader.follow(import, place, None);
-        }
-    }
-    reader.read_all();
-    reader.found.extensions
 }
 
 /// The imports of these modules, as if the program did nothing else.
@@ -450,9 +402,6 @@ impl<'a> ImportReader<'a> {
                 file: file.to_owned(),
                 line: import.line,
             };
-            if import.is_outermost {
-                self.found.outermost.insert(place.clone());
-            }
             self.follow(import, &place, file.parent());
         }
     }
@@ -581,12 +530,12 @@ impl<'a> ImportReader<'a> {
     fn enter(&mut self, found: ModuleFile, place: &SourceLine) -> Option<PathBuf> {
         match found {
             ModuleFile::Package(directory) => {
-                self.read_later(directory.join("__init__.py"), place);
+                self.queue.push_back(directory.join("__init__.py"));
                 Some(directory)
             }
             ModuleFile::Namespace(directory) => Some(directory),
             ModuleFile::Source(file) => {
-                self.read_later(file, place);
+                self.queue.push_back(file);
                 None
             }
             ModuleFile::Extension(file) => {
@@ -597,13 +546,6 @@ impl<'a> ImportReader<'a> {
                 None
             }
         }
-    }
-
-    fn read_later(&mut self, file: PathBuf, place: &SourceLine) {
-        if self.reach == Reach::Own {
-            self.found.local.push((place.clone(), file.clone()));
-        }
-        self.queue.push_back(file);
     }
 
     /// Finds a module in the order of Python's own finder: a package, an extension, a source file.

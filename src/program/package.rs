@@ -72,7 +72,6 @@ pub(super) fn read(
         program.watched.extend(files);
         let imported = reader.candidates.imported(&imports);
         reader.examine(imported, program);
-        reader.require_extensions(python, &imports, program);
         reader.guess(python, &imports, program);
     }
     reader.written_out(&imports, program);
@@ -243,34 +242,9 @@ impl<'a> PackageReader<'a> {
                 && inventory::is_linked_against_framework(&object.needed)
             {
                 let extension = object.path.clone();
+                program.watched.insert(extension.clone());
                 program.extensions.insert(extension, name.to_owned());
             }
-        }
-    }
-
-    /// Requires that the extension modules which are certainly imported fit their frameworks.
-    fn require_extensions(&self, python: &Python, imports: &Imports, program: &mut Program) {
-        if program.extensions.is_empty() {
-            return;
-        }
-        let installed = self.candidates.installed;
-        for (module, place) in imports::certain_extensions(self.host, python, installed, imports) {
-            let Some(name) = program.extensions.get(&module) else {
-                continue;
-            };
-            let installed = installed.distributions.get(name);
-            let by = Asker {
-                name: match installed {
-                    Some(distribution) => format!("{name} {}", distribution.version),
-                    None => name.clone(),
-                },
-                file: place.file.clone(),
-                line: Some(place.line),
-                cuda: None,
-                certainty: ImportCertainty::Imported,
-            };
-            let demand = Demand::Extensions(Some(module));
-            program.require([MachineRequirement::of_person(demand, by)]);
         }
     }
 

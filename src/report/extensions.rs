@@ -69,7 +69,7 @@ pub(super) fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
         .map(|extension| extension.package.as_str())
         .collect();
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for extension in inventory.extensions.iter().flatten() {
+    for extension in inventory.imported_extensions() {
         let package = show(&extension.package);
         if rows.iter().all(|row| row[0] != package) {
             let is_unfit = unfit.contains(&extension.package.as_str());

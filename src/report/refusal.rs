@@ -204,10 +204,6 @@ pub(super) fn machine(
 ) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for condition in program.machine_requirements() {
-        // Each of these has a row of its own.
-        if matches!(condition.demand, Demand::Extensions(Some(_))) {
-            continue;
-        }
         let judged = judge(condition, inventory);
         let mut text = if is_full {
             condition.demand.to_string()
@@ -242,7 +238,7 @@ fn unfit_title(unfit: &[Extension]) -> String {
 /// A condition that does not hold, in one line.
 pub(super) fn broken_in_short(broken: &Broken) -> String {
     let MachineRequirement { demand, by, .. } = &broken.condition;
-    if let Demand::Extensions(_) = demand {
+    if *demand == Demand::Extensions {
         return unfit_title(&broken.unfit);
     }
     format!(
@@ -260,10 +256,10 @@ pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     let part = demand.part();
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
-        Demand::Extensions(_) => unfit_title(&broken.unfit),
+        Demand::Extensions => unfit_title(&broken.unfit),
         _ => format!("{part} does not meet the requirement of `{by_name}`"),
     };
-    let rows = if let Demand::Extensions(_) = demand {
+    let rows = if *demand == Demand::Extensions {
         let mut rows: Vec<Vec<String>> = broken
             .unfit
             .iter()

@@ -1,7 +1,6 @@
 //! Requirements of the machine and of the set as a whole, and not of one library family.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -38,9 +37,9 @@ pub enum Demand {
     /// The GPUs that the asker's own files have code for: some visible GPU must be one of them.
     #[error("a GPU for {}", code(.0))]
     Code(BTreeSet<Architecture>),
-    /// This extension module, or all that the program imports, fit the framework that they are built against.
+    /// All extension modules that the program imports fit the framework that they are built against.
     #[error("extension modules that fit")]
-    Extensions(Option<PathBuf>),
+    Extensions,
     /// All demands of at least one of these lists.
     #[error("{}", any(.0))]
     Any(Vec<Vec<Demand>>),
@@ -66,7 +65,7 @@ impl Demand {
     pub fn of_person(name: &str, range: &Range) -> Option<Demand> {
         match name {
             "cuda" => Some(Demand::Cuda(range.clone())),
-            "extensions" => Some(Demand::Extensions(None)),
+            "extensions" => Some(Demand::Extensions),
             "driver" => Some(Demand::Driver(range.clone())),
             "gpu" => Some(Demand::Gpu(range.clone())),
             _ => None,
@@ -77,7 +76,7 @@ impl Demand {
         match self {
             Demand::Driver(_) | Demand::DriverCuda(_) => MachinePart::Driver,
             Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => MachinePart::Gpu,
-            Demand::Cuda(_) | Demand::Extensions(_) | Demand::Any(_) => MachinePart::All,
+            Demand::Cuda(_) | Demand::Extensions | Demand::Any(_) => MachinePart::All,
         }
     }
 }

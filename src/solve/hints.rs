@@ -68,15 +68,11 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                     });
                 }
             }
-            Demand::Extensions(module) => {
+            Demand::Extensions => {
                 hints.push(Hint::FittingBuilds {
                     pip: world.program.pip.clone(),
                     unfit: unfit.clone(),
                 });
-                // What the program imports is no setting.
-                if module.is_some() {
-                    continue;
-                }
             }
             Demand::Cuda(_) | Demand::Brand { .. } => {}
         }
@@ -168,7 +164,7 @@ fn change_requirement(contradiction: &Contradiction, unmet: &[Unmet]) -> Option<
     let mut families = BTreeSet::new();
     for member in &contradiction.members {
         let excludes = match &member.demand {
-            Some(demand) => !matches!(demand, Demand::Code(_) | Demand::Extensions(Some(_))),
+            Some(demand) => !matches!(demand, Demand::Code(_)),
             None => member
                 .wants
                 .iter()

@@ -161,7 +161,7 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
                 .collect::<Option<_>>()?;
             (!gpus.is_empty()).then(|| gpus.iter().any(|gpu| serves(code, *gpu)))
         }
-        Demand::Extensions(_) => {
+        Demand::Extensions => {
             inventory.extensions.as_ref()?;
             Some(unfit(demand, inventory).is_empty())
         }
@@ -173,15 +173,10 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
     }
 }
 
-/// The extension modules that a demand is about and that do not fit.
+/// The extension modules that do not fit, for a demand about these.
 fn unfit(demand: &Demand, inventory: &Inventory) -> Vec<Extension> {
-    let extensions = inventory.extensions.iter().flatten();
     match demand {
-        Demand::Extensions(Some(path)) => extensions
-            .filter(|extension| extension.path == *path && !inventory.fits(extension))
-            .cloned()
-            .collect(),
-        Demand::Extensions(None) => inventory.unfit_extensions().cloned().collect(),
+        Demand::Extensions => inventory.unfit_extensions().cloned().collect(),
         _ => Vec::new(),
     }
 }

@@ -139,6 +139,7 @@ pub fn machine(
         installations,
         search: SearchPath::default(),
         extensions: None,
+        imported: BTreeSet::new(),
         warnings: Vec::new(),
         directories: BTreeMap::new(),
         watched: BTreeSet::new(),

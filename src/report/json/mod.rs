@@ -87,7 +87,7 @@ pub fn explanation(explanation: &Explanation<'_>) -> String {
         "before": nvidias(before),
         "after": pinned.map(|pinned| nvidias(&pinned.after)),
         "faults": faults(before, inventory),
-        "extensions": inventory.extensions.iter().flatten().collect::<Vec<_>>(),
+        "extensions": inventory.imported_extensions().collect::<Vec<_>>(),
     });
     let (decided, details) = match &decision.outcome {
         Outcome::Nothing { absent, unpinned } => {
