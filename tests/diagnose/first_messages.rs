@@ -216,6 +216,7 @@ fn extensions_of_another_torch() {
                 &format!("exports = [{exports}], unversioned = true"),
             ),
             library("libtorch_cuda.so", "needed = ['libcudart.so.12']"),
+            library("libtorch_python.so", "needed = []"),
             text(&format!("{SITE}/torch/__init__.py"), ""),
             text(
                 &format!("{SITE}/torch-2.6.0+cu124.dist-info/METADATA"),

@@ -90,6 +90,10 @@ fn doctor_names_the_extensions_of_a_program_that_do_not_fit() {
         environment(&[
             nccl(),
             elf(
+                &format!("{SITE}/torch/lib/libtorch_python.so"),
+                "soname = 'libtorch_python.so'",
+            ),
+            elf(
                 &format!("{SITE}/kernels/_C.abi3.so"),
                 &format!("needed = ['libtorch_cuda.so'], imports = {{ '' = ['{symbol}'] }}"),
             ),
