@@ -57,6 +57,12 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
             Demand::Gpu(range) => {
                 hints.extend(other_gpus(world, |gpu| range.allows(&gpu.version())));
             }
+            Demand::Extensions => {
+                hints.push(Hint::FittingBuilds {
+                    pip: world.program.pip.clone(),
+                    unfit: unfit.clone(),
+                });
+            }
             Demand::Driver(_) | Demand::DriverCuda(_) | Demand::Any(_) => {
                 // An update does not help where the driver is too new already.
                 if let Some(floor) = driver_for(&condition.demand)
@@ -67,12 +73,6 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                         has_driver: has.driver.is_some(),
                     });
                 }
-            }
-            Demand::Extensions => {
-                hints.push(Hint::FittingBuilds {
-                    pip: world.program.pip.clone(),
-                    unfit: unfit.clone(),
-                });
             }
             Demand::Cuda(_) | Demand::Brand { .. } => {}
         }
