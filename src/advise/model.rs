@@ -1,4 +1,4 @@
-//! The values of the room: the question and its answer.
+//! The question and the answer of `advise`.
 
 use std::str::FromStr;
 
@@ -66,7 +66,7 @@ pub struct AdvisedRelease {
 pub enum Role {
     /// It was asked for.
     Asked,
-    /// One that was asked for extends it.
+    /// A package that was asked for extends it.
     Framework,
     /// A requirement.
     Required,

@@ -159,7 +159,7 @@ pub struct CompilerSupply {
     pub lack: CompilerLack,
     pub variable: String,
     pub value: OsString,
-    /// The other variables by which nvcc compiles and links.
+    /// What is set beside it, so that nvcc compiles and links: PATH, CUDACXX and others.
     pub more: Diff,
     pub toolkit: PathBuf,
     /// The directory of links through which it is used, if it is published.

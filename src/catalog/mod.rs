@@ -53,7 +53,7 @@ pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variabl
 pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
-pub use platform::{Platform, machine_name};
+pub use platform::{Platform, wheel_architecture};
 pub use rows::{
     Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, ListedDistribution, Place,
     Places, PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,
@@ -136,22 +136,28 @@ pub fn errors() -> &'static [ErrorRow] {
     &ERRORS.error
 }
 
-/// Returns the clues that the words of a line may give, the one that tells most first. None confirms a cause.
-pub fn clues() -> &'static [ErrorRow] {
-    static ROWS: LazyLock<Vec<ErrorRow>> = LazyLock::new(|| {
-        let Clues { argument, clue, .. } = profile!("clues");
-        clue.into_iter().map(|clue| clue.row(&argument)).collect()
-    });
-    &ROWS
+/// The clues that the words of a line may give.
+#[derive(Debug)]
+pub struct ClueTable {
+    /// A regex: a line gives a clue only if it has a word that this matches, outside what `fine` matches.
+    pub failing: String,
+    pub fine: String,
+    /// The clue that tells most is the first. None confirms a cause.
+    pub clues: Vec<ErrorRow>,
 }
 
-/// Two regexes: a line gives a clue only if it has a word that the first one matches, outside what the second one matches.
-pub fn failing_and_fine() -> &'static (String, String) {
-    static WORDS: LazyLock<(String, String)> = LazyLock::new(|| {
-        let Clues { failing, fine, .. } = profile!("clues");
-        (failing, fine)
+/// Returns the table of `clues.toml`.
+pub fn clue_table() -> &'static ClueTable {
+    static TABLE: LazyLock<ClueTable> = LazyLock::new(|| {
+        let table: Clues = profile!("clues");
+        let clues = table.clue.into_iter();
+        ClueTable {
+            failing: table.failing,
+            fine: table.fine,
+            clues: clues.map(|clue| clue.row(&table.argument)).collect(),
+        }
     });
-    &WORDS
+    &TABLE
 }
 
 impl ClueRow {

@@ -55,7 +55,7 @@ impl Platform<'_> {
 
     /// True for a tag, or several joined by dots, of which one fits.
     fn takes(&self, tags: &str) -> bool {
-        let Some(architecture) = machine_name(self.machine) else {
+        let Some(architecture) = wheel_architecture(self.machine) else {
             return false;
         };
         tags.split('.')
@@ -66,7 +66,7 @@ impl Platform<'_> {
 }
 
 /// The name that wheels have for an ELF machine.
-pub fn machine_name(machine: u16) -> Option<&'static str> {
+pub fn wheel_architecture(machine: u16) -> Option<&'static str> {
     match machine {
         elf::X86_64 => Some("x86_64"),
         elf::AARCH64 => Some("aarch64"),

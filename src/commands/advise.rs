@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Exit, machine, print, settings_of};
 use crate::advise::{self, AdvisedMachine, AskedPackage, KeptFramework, known_names};
-use crate::catalog::machine_name;
+use crate::catalog::wheel_architecture;
 use crate::cli::{Advise, Common, LibraryOptions};
 use crate::error::Error;
 use crate::formats::elf;
@@ -134,7 +134,7 @@ fn target(host: &Host, options: &Advise) -> Result<AdvisedMachine, Error> {
         machine: options
             .machine
             .clone()
-            .unwrap_or_else(|| machine_name(own).unwrap_or_default().to_owned()),
+            .unwrap_or_else(|| wheel_architecture(own).unwrap_or_default().to_owned()),
         installed: installed.map(|version| KeptFramework {
             name: TORCH.to_owned(),
             version,

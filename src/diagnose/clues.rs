@@ -7,12 +7,12 @@ use std::sync::LazyLock;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::signatures::{Match, Signatures};
-use crate::catalog::{clues, failing_and_fine};
+use crate::catalog::clue_table;
 
-static FAILING: LazyLock<Regex> = LazyLock::new(|| words(&failing_and_fine().0));
-static FINE: LazyLock<Regex> = LazyLock::new(|| words(&failing_and_fine().1));
+static FAILING: LazyLock<Regex> = LazyLock::new(|| words(&clue_table().failing));
+static FINE: LazyLock<Regex> = LazyLock::new(|| words(&clue_table().fine));
 static CLUES: LazyLock<Signatures> =
-    LazyLock::new(|| Signatures::new(clues()).expect("a test reads the rows"));
+    LazyLock::new(|| Signatures::new(&clue_table().clues).expect("a test reads the rows"));
 
 fn words(regex: &str) -> Regex {
     let words = RegexBuilder::new(regex).unicode(false).build();

@@ -155,6 +155,7 @@ pub struct Extension {
 }
 
 impl Extension {
+    /// True if the framework has all that it needs of it, and brings each of NVIDIA's libraries that it needs under that number.
     pub fn fits(&self) -> bool {
         self.lacks_symbols.is_empty() && self.lacks_libraries.is_empty()
     }
@@ -162,23 +163,28 @@ impl Extension {
     /// The requirement that brings the build of the package for the framework that is installed, as far as its releases are
     /// known, or else the version of the framework that the package asks for; none if its metadata names no version.
     pub fn fitting_requirement(&self) -> Option<String> {
-        let name = |title: &str| title.split(' ').next().unwrap_or_default().to_owned();
-        let number = |title: &str| title.split([' ', '+']).nth(1).map(str::to_owned);
-        let installed = number(&self.framework);
-        let (package, framework) = (name(&self.package), name(&self.framework));
-        if let Some(installed) = &installed
-            && let Some(release) = knowledge().release_for(&package, &framework, installed)
+        let (package, number) = name_and_number(&self.package);
+        let (framework, installed) = name_and_number(&self.framework);
+        if let Some(installed) = installed
+            && let Some(release) = knowledge().release_for(package, framework, installed)
         {
             return Some(format!("{package}=={}", release.version));
         }
-        let wanted = self.built_for.clone();
-        let wanted = wanted.filter(|wanted| installed.as_ref() != Some(wanted))?;
+        let wanted = self.built_for.as_deref();
+        let wanted = wanted.filter(|wanted| installed != Some(wanted))?;
         // torchaudio 2.5.1 is the one for torch 2.5.1.
-        if number(&self.package).as_ref() == Some(&wanted) {
+        if number == Some(wanted) {
             return Some(format!("{package}=={}", installed?));
         }
         Some(format!("{framework}=={wanted}"))
     }
+}
+
+/// `torch` and `2.6.0` of `torch 2.6.0+cu124`.
+fn name_and_number(title: &str) -> (&str, Option<&str>) {
+    let (name, version) = title.split_once(' ').unwrap_or((title, ""));
+    let number = version.split([' ', '+']).next();
+    (name, number.filter(|number| !number.is_empty()))
 }
 
 /// One piece of evidence of a version.

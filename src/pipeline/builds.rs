@@ -58,10 +58,7 @@ pub(super) fn with_toolkit(settings: &mut Settings, request: &Request<'_>) -> Re
     let missing = command.and_then(|command| program::locate(host, &command.program).err());
     let plan = builds::decide(host, &inventory, &requirements, &sites)
         .map_err(|none| missing.unwrap_or(Error::NoToolkit(none)))?;
-    let published = plan.publish(
-        host,
-        settings.purpose != Purpose::Answer && !host.is_rerooted(),
-    )?;
+    let published = plan.publish(host, publishes(settings))?;
     // Only the program is looked up with these variables: the view is no input of the scan, and it does not exist where nothing
     // is started.
     let root = published
@@ -119,7 +116,7 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
             ..BuildRequirements::default()
         };
         let plan = builds::decide(host, &found, &requirements, &program.site_packages).ok();
-        let writes = settings.purpose != Purpose::Answer && !host.is_rerooted();
+        let writes = publishes(settings);
         for lacking in compile {
             lacking.supply_toolkit(host, plan.as_ref(), writes, &mut compilers);
         }
@@ -127,6 +124,11 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
     compilers.watched.extend(watched);
     compilers.watched.extend(found.watched);
     Ok(compilers)
+}
+
+/// True if the view of a toolkit is written, and its place not only named.
+fn publishes(settings: &Settings) -> bool {
+    settings.purpose != Purpose::Answer && !settings.host.is_rerooted()
 }
 
 /// Returns the site-packages of the Python that a program is of, or else of the Python that its environment is of, and the paths

@@ -35,9 +35,7 @@ pub struct Program {
     pub steps: Vec<ResolveStep>,
     pub machine: u16,
     pub packages: Vec<Package>,
-    /// The directories and the extension modules of the packages that it imports.
-    pub imported: BTreeSet<PathBuf>,
-    /// The extension modules of these packages that are linked against another framework's own libraries, each with the
+    /// The extension modules of imported packages that are linked against another framework's own libraries, each with the
     /// normalised name of its distribution, or else with a name of its own.
     pub extensions: BTreeMap<PathBuf, String>,
     pub requirements: Vec<Requirement>,

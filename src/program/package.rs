@@ -205,7 +205,6 @@ impl<'a> PackageReader<'a> {
             if candidate.is_imported() {
                 self.add_extensions(&candidate, &consumers, program);
                 for file in candidate.directories.iter().chain(&candidate.extensions) {
-                    program.imported.insert(file.clone());
                     program.watched.insert(file.clone());
                 }
             }

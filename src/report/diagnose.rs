@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::Style;
 use super::doctor;
-use super::extensions::pip_install;
 use super::hints::{self, shell_words};
 use super::words::{counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
@@ -487,4 +486,8 @@ fn replacement(cause: &Cause<'_>) -> Option<String> {
         }
         _ => None,
     }
+}
+
+fn pip_install(requirement: &str) -> String {
+    format!("pip install {}", quoted_to_show(requirement.as_ref()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::words::{counted, quoted_to_show};
+use super::words::counted;
 use super::{Style, hints};
 use crate::inventory::{Extension, Inventory};
 use crate::program::Program;
@@ -79,10 +79,6 @@ pub(super) fn rows(inventory: &Inventory) -> Vec<Vec<String>> {
         }
     }
     rows
-}
-
-pub(super) fn pip_install(requirement: &str) -> String {
-    format!("pip install {}", quoted_to_show(requirement.as_ref()))
 }
 
 /// `14 symbols and libtorch_cuda_cpp.so`

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cudarun::catalog::{
-    Argument, ErrorKind, ErrorRow, Fault, PossibleCause, catalog, clues, errors, failing_and_fine,
+    Argument, ErrorKind, ErrorRow, Fault, PossibleCause, catalog, clue_table, errors,
 };
 use cudarun::diagnose::{Message, Signatures, clues_of_line, groups_of};
 use serde::Deserialize;
@@ -40,7 +40,7 @@ impl Posted {
 #[test]
 fn rows_compile_and_have_unique_names() {
     Signatures::new(errors()).unwrap_or_else(|error| panic!("profiles/errors.toml: {error}"));
-    let rows = || errors().iter().chain(clues());
+    let rows = || errors().iter().chain(&clue_table().clues);
     let names: BTreeSet<&str> = rows().map(|row| row.id.as_str()).collect();
     assert_eq!(names.len(), rows().count());
     let compiled = |source: &str| {
@@ -48,9 +48,8 @@ fn rows_compile_and_have_unique_names() {
         let regex = regex.unicode(false).build();
         regex.unwrap_or_else(|error| panic!("{source}: {error}"))
     };
-    let (failing, fine) = failing_and_fine();
-    compiled(failing);
-    compiled(fine);
+    compiled(&clue_table().failing);
+    compiled(&clue_table().fine);
     for row in rows() {
         let is_one_line = |source: &String| !source.contains(r"\s");
         // Lines of such a message are told from clues one by one.

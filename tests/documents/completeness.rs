@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cudarun::catalog::{AfterProof, Fault, clues, errors, faults};
+use cudarun::catalog::{AfterProof, Fault, clue_table, errors, faults};
 use cudarun::inventory::Origin;
 use serde_json::Value;
 
@@ -250,7 +250,7 @@ fn every_fault_has_the_fields_of_its_users() {
     let of_doctor = |fault: &Fault| fault.row().section.is_some();
     let mut told: BTreeSet<Fault> = errors()
         .iter()
-        .chain(clues())
+        .chain(&clue_table().clues)
         .flat_map(|row| row.cause.iter().map(|possible| possible.cause))
         .collect();
     told.extend(

@@ -14,6 +14,8 @@ from pathlib import Path
 from pip._vendor.packaging.requirements import Requirement
 from pip._vendor.packaging.version import Version
 
+import checks
+from checks import case
 from wheels import CACHE, environment, unpacked
 
 CUDARUN = os.path.abspath(sys.argv[1])
@@ -63,9 +65,6 @@ for check in ["Graph", "Ops", "Cnn", "Adv"]:
 print(cudnn.cudnnGetVersion())
 """
 TRANSCRIBE = "import faster_whisper" + TRANSLATE
-
-failures = 0
-
 
 class Got:
     """What a run of Python printed: the version it was told, and the cuDNN files that were mapped."""
@@ -127,15 +126,6 @@ def by_extras(wheel, extras, wheels):
             allowed = list(requirement.specifier.filter(version for version in known if "-" not in version))
             found += [f"{requirement.name}=={max(allowed, key=Version)}"] if allowed else []
     return found
-
-
-def case(name, *checks):
-    global failures
-    wrong = [text for holds, text in checks if not holds]
-    print(f"{'FAIL' if wrong else 'ok'}  {name}")
-    for text in wrong:
-        print("     ", str(text).replace("\n", "\n      "))
-    failures += bool(wrong)
 
 
 def main():
@@ -272,8 +262,8 @@ def main():
         warm = start(python, CTYPES, [second], CUDARUN, home=home)
         case("warm: the second start maps what the first did", (cold.files == warm.files and cold.files, warm))
 
-    print("all cases hold" if not failures else f"{failures} cases failed")
-    return bool(failures)
+    print("all cases hold" if not checks.failures else f"{checks.failures} cases failed")
+    return bool(checks.failures)
 
 
 sys.exit(main())

@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 
+import checks
+from checks import case
 from stacks import CUDA, OLD, TORCH, slim
 from wheels import environment
 
@@ -24,18 +26,6 @@ OTHERS = {
     "xformers==0.0.28.post3": "can't load C++/CUDA extensions",
 }
 REQUIRED = "sgl-kernel==0.3.5"
-
-failures = 0
-
-
-def case(name, *checks):
-    global failures
-    wrong = [text for holds, text in checks if not holds]
-    print(f"{'FAIL' if wrong else 'ok'}  {name}")
-    for text in wrong:
-        print("     ", str(text).replace("\n", "\n      "))
-    failures += bool(wrong)
-
 
 def beside_torch(*wheels):
     torch, *more = TORCH
@@ -106,7 +96,7 @@ def main():
     )
     done, _ = start(python, "torch", CUDARUN, "--require", "extensions")
     case(f"without {REQUIRED}", ("imported" in done.stdout and not done.stderr, done.stderr))
-    sys.exit(failures > 0)
+    sys.exit(checks.failures > 0)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import checks
+from checks import case
 from stacks import CUDA, CUDARUN, GPU, NEWEST, NUMPY, OLD, TORN, slim
 from wheels import environment, unpacked
 
@@ -41,18 +43,6 @@ for check in ["Graph", "Ops", "Cnn", "Adv"]:
     assert getattr(cudnn, f"cudnn{check}VersionCheck")() == 0
 assert cudnn.cudnnGetCudartVersion() < 13000, cudnn.cudnnGetCudartVersion()
 """
-
-failures = 0
-
-
-def case(name, *checks):
-    global failures
-    wrong = [text for holds, text in checks if not holds]
-    print(f"{'FAIL' if wrong else 'ok'}  {name}", flush=True)
-    for text in wrong:
-        print("     ", str(text).replace("\n", "\n      "))
-    failures += bool(wrong)
-
 
 class Got:
     """A run: its status, what it said, the directories of the files that it mapped by the beginning of their names."""
@@ -207,8 +197,8 @@ def main():
     for of_framework in (torch, jax, ctranslate2):
         with tempfile.TemporaryDirectory(prefix="cudarun-needs-") as work:
             of_framework(Path(work))
-    print("all cases hold" if not failures else f"{failures} cases failed")
-    return bool(failures)
+    print("all cases hold" if not checks.failures else f"{checks.failures} cases failed")
+    return bool(checks.failures)
 
 
 if __name__ == "__main__":

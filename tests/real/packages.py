@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checks
+from checks import case
 from wheels import environment, unpacked
 
 CUDARUN = os.path.abspath(sys.argv[1])
@@ -20,18 +22,6 @@ NCCL_12, NCCL_13 = "nvidia-nccl-cu12==2.21.5", "nvidia-nccl-cu13==2.27.7"
 # torch for aarch64 is built without CUDA, so it is small. Its files are read but never loaded.
 TORCH, FITTING, OTHER = "torch==2.6.0", "torchaudio==2.6.0", "torchaudio==2.5.1"
 CUBLAS = "nvidia-cublas-cu12==12.4.5.8"
-
-failures = 0
-
-
-def case(name, *checks):
-    global failures
-    wrong = [text for holds, text in checks if not holds]
-    print(f"{'FAIL' if wrong else 'ok'}  {name}")
-    for text in wrong:
-        print("     ", str(text).replace("\n", "\n      "))
-    failures += bool(wrong)
-
 
 def run(command, **variables):
     env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
@@ -167,7 +157,7 @@ def main():
     claimed(NCCL_13, NCCL_12)
     extensions()
     cublas()
-    sys.exit(failures > 0)
+    sys.exit(checks.failures > 0)
 
 
 main()
