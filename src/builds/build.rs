@@ -186,4 +186,8 @@ pub struct CompilerLack {
     pub part: PartKind,
     /// The release of the part that it finds, which is too old for a GPU here.
     pub old: Option<Version>,
+    /// Most programs fail without it.
+    pub is_needed: bool,
+    /// The CUDA version of a known toolkit that would serve, if none here does.
+    pub install: Option<CudaVersion>,
 }

@@ -1,4 +1,4 @@
-//! Compilers that frameworks start or open while they run: ptxas and libdevice. A framework that would find none gets those of an
+//! Compilers and headers that frameworks use while they run: nvcc, ptxas, libdevice, what NVRTC includes. A framework that would find none gets those of an
 //! installed toolkit, by the variable that it reads.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::build::{BuildPlan, CompilerLack, CompilerSupply, Compilers, PublishedBuild, Withheld};
 use super::choice::{is_older, makes_code};
 use super::view;
-use crate::catalog::{FrameworkCompiler, catalog};
+use crate::catalog::{FrameworkCompiler, catalog, toolkits};
 use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
@@ -18,9 +18,10 @@ use crate::program::{self, Package, Program};
 use crate::requirements::ImportCertainty;
 use crate::version::{ComputeCapability, CudaVersion};
 
-/// In the value of a variable: the root of the toolkit, the file of the part.
+/// In the value of a variable: the root of the toolkit, the file of the part, its directory.
 const ROOT: &str = "{root}";
 const FILE: &str = "{file}";
+const DIRECTORY: &str = "{directory}";
 
 /// A part that a package of the program lacks while it runs.
 pub struct Lacking<'p> {
@@ -35,19 +36,27 @@ impl Lacking<'_> {
         self.lack.part == PartKind::Nvcc
     }
 
-    /// Gives it the toolkit of a build; it lacks one if there is no plan, or no place for its view.
+    /// Gives it the toolkit of a build; it lacks one if there is no plan, but perhaps a toolkit to install, or no place for the
+    /// view.
     pub fn supply_toolkit(
         &self,
         host: &Host,
-        plan: Option<&BuildPlan>,
+        plan: Result<&BuildPlan, Option<CudaVersion>>,
         writes: bool,
         compilers: &mut Compilers,
     ) {
         // A start that cannot have it is no worse than without cudarun.
-        let published = plan.and_then(|plan| Some((plan, plan.publish(host, writes).ok()?)));
-        let Some((plan, PublishedBuild { view, diff })) = published else {
-            compilers.lacking.push(self.lack.clone());
-            return;
+        let published = plan.and_then(|plan| {
+            let published = plan.publish(host, writes).map_err(|_| None)?;
+            Ok((plan, published))
+        });
+        let (plan, PublishedBuild { view, diff }) = match published {
+            Ok(published) => published,
+            Err(install) => {
+                let lack = self.lack.clone();
+                compilers.lacking.push(CompilerLack { install, ..lack });
+                return;
+            }
         };
         let root = view.as_ref().unwrap_or(&plan.toolkit.root);
         let value = root.clone().into_os_string();
@@ -129,6 +138,8 @@ fn lack<'p>(
             package: name,
             part: PartKind::of_file(&row.part)?,
             old,
+            is_needed: row.needed,
+            install: None,
         },
         package,
         row,
@@ -228,7 +239,8 @@ pub fn supply(
     for Lacking { lack, package, row } in lacking {
         let lack = lack.clone();
         let Some(toolkit) = best(inventory, toolkits, package, row, lack.part) else {
-            found.lacking.push(lack);
+            let install = to_install(inventory, package, row, lack.part);
+            found.lacking.push(CompilerLack { install, ..lack });
             continue;
         };
         let (value, withheld) = value(host, toolkit, row, lack.part);
@@ -253,18 +265,43 @@ fn best<'t>(
     row: &FrameworkCompiler,
     part: PartKind,
 ) -> Option<&'t Toolkit> {
-    let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
     let fitting = toolkits.iter().filter(|toolkit| {
         toolkit.part(part).is_some()
             && toolkit.open.is_empty()
             && (!row.value.contains(ROOT) || has_layout(toolkit, part))
-            && toolkit.cuda().is_some_and(|cuda| {
-                package.cuda.is_none_or(|own| serves(part, cuda, own))
-                    && driver.is_none_or(|driver| is_run(part, cuda, driver))
-                    && gpus(inventory, row).all(|gpu| makes_code(cuda, gpu))
-            })
+            && toolkit
+                .cuda()
+                .is_some_and(|cuda| is_for(cuda, inventory, package, row, part))
     });
     fitting.max_by_key(|toolkit| toolkit.release)
+}
+
+/// The newest known toolkit whose part would serve.
+fn to_install(
+    inventory: &Inventory,
+    package: &Package,
+    row: &FrameworkCompiler,
+    part: PartKind,
+) -> Option<CudaVersion> {
+    toolkits()
+        .iter()
+        .map(|known| CudaVersion::of(known.version))
+        .filter(|cuda| is_for(*cuda, inventory, package, row, part))
+        .max()
+}
+
+/// True if the part of a toolkit of this CUDA serves the package, the driver and every GPU here.
+fn is_for(
+    cuda: CudaVersion,
+    inventory: &Inventory,
+    package: &Package,
+    row: &FrameworkCompiler,
+    part: PartKind,
+) -> bool {
+    let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
+    package.cuda.is_none_or(|own| serves(part, cuda, own))
+        && driver.is_none_or(|driver| is_run(part, cuda, driver))
+        && gpus(inventory, row).all(|gpu| makes_code(cuda, gpu))
 }
 
 /// True if a part of one release works in a framework that was built with another. An assembler takes no PTX that is newer
@@ -284,8 +321,11 @@ fn is_run(part: PartKind, cuda: CudaVersion, driver: CudaVersion) -> bool {
     }
 }
 
-/// True if a part, ptxas and libdevice are where frameworks look for them below a toolkit's root.
+/// True if a part is where frameworks look for it below a toolkit's root; with a compiler, ptxas and libdevice too.
 fn has_layout(toolkit: &Toolkit, part: PartKind) -> bool {
+    if part == PartKind::Headers {
+        return toolkit.has_part_at(part, "include/cuda_runtime.h");
+    }
     toolkit.has_part_at(PartKind::Ptxas, "bin/ptxas")
         && toolkit.has_part_at(PartKind::Libdevice, view::LIBDEVICE)
         && (part != PartKind::Nvvm || toolkit.has_part_at(part, "nvvm/lib64/libnvvm.so"))
@@ -299,12 +339,15 @@ fn value(
     part: PartKind,
 ) -> (OsString, Option<Withheld>) {
     let file = toolkit.part(part).unwrap_or(&toolkit.root);
-    let (option, path): (&str, &Path) =
-        match (row.value.strip_suffix(ROOT), row.value.strip_suffix(FILE)) {
-            (Some(option), _) => (option, &toolkit.root),
-            (None, Some(option)) => (option, file),
-            (None, None) => (&row.value, Path::new("")),
-        };
+    let known: [(&str, &Path); 3] = [
+        (ROOT, &toolkit.root),
+        (FILE, file),
+        (DIRECTORY, file.parent().unwrap_or(file)),
+    ];
+    let (option, path) = known
+        .into_iter()
+        .find_map(|(name, path)| Some((row.value.strip_suffix(name)?, path)))
+        .unwrap_or((&row.value, Path::new("")));
     let own: OsString = [OsStr::new(option), path.as_os_str()].into_iter().collect();
     let before = host.env.non_empty(&row.variable).filter(|_| row.adds);
     if before.is_some_and(|before| !before.as_bytes().trim_ascii_start().starts_with(b"-")) {

@@ -42,6 +42,8 @@ pub struct Framework {
     #[serde(default)]
     pub floor: BTreeMap<String, Vec<VersionRecord>>,
     #[serde(default)]
+    pub declared: Vec<DeclaredVersion>,
+    #[serde(default)]
     pub major: BTreeMap<String, Vec<VersionRecord>>,
     #[serde(default)]
     pub code: Vec<CodeRecord>,
@@ -90,6 +92,17 @@ pub enum VersionRecord {
     Constants { file: String, position: usize },
     /// A function that stores three numbers: major, minor, patch.
     CompileVersion { file: String, symbol: String },
+}
+
+/// The oldest version of a family that releases of a framework ask for, where their metadata does not say it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredVersion {
+    pub family: String,
+    pub version: Version,
+    pub releases: Range,
+    /// The CUDA major of these builds.
+    pub cuda: u32,
 }
 
 /// How a framework records the GPUs that it has code for.
@@ -164,6 +177,9 @@ pub struct FrameworkCompiler {
     /// The variable has options of many kinds: the value is added to those that are set.
     #[serde(default)]
     pub adds: bool,
+    /// Most programs that use the framework fail without the part.
+    #[serde(default)]
+    pub needed: bool,
 }
 
 impl FrameworkCompiler {

@@ -141,6 +141,10 @@ fn reported_at_every_start(
             Style::default(),
         ));
     }
+    lines.extend(report::lacking_compilers(
+        &facts.compilers,
+        Style::default(),
+    ));
     lines.extend(report::outside_if_imported(decision, program));
     lines.extend(report::left(decision.outcome.unpinned(), inventory));
     if let Outcome::Plan(plan) = &decision.outcome {
@@ -149,6 +153,9 @@ fn reported_at_every_start(
             .iter()
             .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(ToString::to_string));
+        if decision.outcome.is_below_declared() && facts.can_fetch(&decision.outcome) {
+            lines.push(report::newer_on_offer(program));
+        }
         let changes = program.sets_library_path || program.rewrites_library_path();
         if !follows && changes && decision.pinned.is_some() {
             lines.push(report::sets_library_path(program));

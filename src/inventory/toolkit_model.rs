@@ -25,11 +25,13 @@ pub enum PartKind {
     Libdevice,
     /// `libnvvm.so`, the compiler as a library.
     Nvvm,
+    /// `cuda_runtime.h` and the headers beside it, which NVRTC is given.
+    Headers,
 }
 
 impl PartKind {
     /// All parts with their file names, and the directories below a toolkit's root in which they may be.
-    pub(super) const ALL: [(PartKind, &str, &[&str]); 8] = [
+    pub(super) const ALL: [(PartKind, &str, &[&str]); 9] = [
         (PartKind::Nvcc, "nvcc", &["bin"]),
         (PartKind::Cicc, "cicc", &["nvvm/bin", "bin"]),
         (PartKind::Cudafe, "cudafe++", &["bin"]),
@@ -46,6 +48,7 @@ impl PartKind {
             "libnvvm.so",
             &["nvvm/lib64", "lib64", "lib"],
         ),
+        (PartKind::Headers, "cuda_runtime.h", &["include"]),
     ];
 
     pub fn of_file(name: &str) -> Option<PartKind> {
@@ -61,7 +64,10 @@ impl PartKind {
 
     /// True if it contains its release, and `nvcc` starts it.
     pub(super) fn is_compiler(self) -> bool {
-        !matches!(self, PartKind::Libdevice | PartKind::Nvvm)
+        !matches!(
+            self,
+            PartKind::Libdevice | PartKind::Nvvm | PartKind::Headers
+        )
     }
 }
 

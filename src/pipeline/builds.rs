@@ -115,10 +115,11 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
             framework: program::built_framework(host, &program.site_packages),
             ..BuildRequirements::default()
         };
-        let plan = builds::decide(host, &found, &requirements, &program.site_packages).ok();
+        let plan = builds::decide(host, &found, &requirements, &program.site_packages);
+        let plan = plan.as_ref().map_err(|none| none.install);
         let writes = publishes(settings);
         for lacking in compile {
-            lacking.supply_toolkit(host, plan.as_ref(), writes, &mut compilers);
+            lacking.supply_toolkit(host, plan, writes, &mut compilers);
         }
     }
     compilers.watched.extend(watched);

@@ -8,7 +8,7 @@ use super::progress::ProgressLine;
 use super::scan;
 use crate::builds::{Build, Compilers};
 use crate::causes::{self, TextOrigin};
-use crate::cli::Common;
+use crate::cli::{Common, TOOLKIT};
 use crate::doctor::Examination;
 use crate::fetch;
 use crate::host::{FileId, Host};
@@ -19,9 +19,10 @@ use crate::modes::Mode;
 use crate::pin::{self, Decision, PinQuestion};
 use crate::predict::{self, Prediction};
 use crate::program::{Program, StepKind};
+use crate::range::Range;
 use crate::settings::SettingKey;
 use crate::settings::resolve::Settings;
-use crate::solve::{self, FailedProof, Lack, Outcome, Policy};
+use crate::solve::{self, FailedProof, FamilyRange, Lack, MissingWheel, Outcome, Policy};
 
 /// The program and the machine, as far as they matter for it.
 pub struct StartFacts<'h> {
@@ -125,7 +126,32 @@ impl<'h> StartFacts<'h> {
         } else {
             solve::lack
         };
-        find(outcome, &self.inventory, &self.program, &policy)
+        let lack = find(outcome, &self.inventory, &self.program, &policy);
+        let toolkits = if is_asked {
+            self.lacking_toolkits(policy.at_hand.as_ref())
+        } else {
+            Vec::new()
+        };
+        match lack {
+            Lack::Nothing if !toolkits.is_empty() => Lack::Wheels(toolkits),
+            Lack::Wheels(wheels) => Lack::Wheels(wheels.into_iter().chain(toolkits).collect()),
+            lack => lack,
+        }
+    }
+
+    /// The wheels of a toolkit for frameworks that compile while they run and find no compiler.
+    fn lacking_toolkits(&self, at_hand: Option<&BTreeSet<String>>) -> Vec<MissingWheel> {
+        let versions = self.compilers.lacking.iter().filter_map(|one| one.install);
+        let version = versions.max();
+        let wheels = version.and_then(|cuda| {
+            let wanted = FamilyRange {
+                family: TOOLKIT,
+                range: Range::exactly(cuda.version()),
+            };
+            let machine = self.program.machine;
+            solve::wheels_of_toolkit(&wanted, machine, &self.inventory, at_hand).ok()
+        });
+        wheels.unwrap_or_default()
     }
 
     /// True if whatever the program starts is started right as well.
@@ -135,8 +161,15 @@ impl<'h> StartFacts<'h> {
 
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
     pub fn can_fetch(&self, outcome: &Outcome) -> bool {
+        let is_lacking = outcome.wanted().next().is_some()
+            || self
+                .compilers
+                .lacking
+                .iter()
+                .any(|one| one.install.is_some())
+            || outcome.is_below_declared();
         !self.host.is_rerooted()
-            && outcome.wanted().next().is_some()
+            && is_lacking
             && matches!(self.lack(outcome, &[], true), Lack::Wheels(_))
     }
 

@@ -85,6 +85,25 @@ impl FrameworkReader<'_> {
         found
     }
 
+    /// The oldest versions that this release of the framework asks for and that its metadata does not name.
+    pub(super) fn declared(
+        &self,
+        asker: &Asker,
+        version: Option<&str>,
+        cuda_major: Option<u32>,
+    ) -> Vec<LibraryRequirement> {
+        let release = version.and_then(leading_version);
+        let rows = self.framework.declared.iter().filter(|row| {
+            release.is_some_and(|release| row.releases.allows(&release))
+                && cuda_major == Some(row.cuda)
+        });
+        rows.map(|row| {
+            let want = Want::Declared(row.version);
+            requirement(asker, &row.family, want, &asker.file)
+        })
+        .collect()
+    }
+
     /// The oldest version that the package's own metadata allows, where no compiled-in version can be read.
     fn lower_bound(&self, family: &str) -> Option<Sourced<Version>> {
         let family = catalog().family(family)?;
@@ -107,8 +126,9 @@ impl FrameworkReader<'_> {
     }
 }
 
-/// The versions that upstream tested with: `==` in METADATA, also through `cuda-toolkit[…]`.
-pub(super) fn pins(
+/// The versions that METADATA names, also through `cuda-toolkit[…]`: those that upstream tested with (`==`), and the oldest that
+/// it allows.
+pub(super) fn declared(
     installed: &Installed<'_>,
     asker: &Asker,
     distribution: &str,
@@ -124,12 +144,12 @@ pub(super) fn pins(
                 .families
                 .iter()
                 .find(|family| family.is_wheel(&requires.name))?;
-            Some(requirement(
-                asker,
-                &family.name,
-                Want::Recorded(requires.pinned()?),
-                &file,
-            ))
+            let want = match requires.pinned() {
+                Some(version) => Want::Recorded(version),
+                None if requires.optional => return None,
+                None => Want::Declared(requires.lower_bound()?),
+            };
+            Some(requirement(asker, &family.name, want, &file))
         })
         .collect()
 }

@@ -393,7 +393,20 @@ impl<'a> PackageReader<'a> {
             only_try(&mut requirements);
         }
         if let Some(distribution) = distribution {
-            requirements.extend(framework_records::pins(installed, &asker, distribution));
+            let mut declared = framework_records::declared(installed, &asker, distribution);
+            if let Some(reader) = reader {
+                declared.extend(reader.declared(&asker, package.version.as_deref(), cuda_major));
+            }
+            let has_floor = |one: &LibraryRequirement| {
+                requirements
+                    .iter()
+                    .any(|other| other.family == one.family && other.floor().is_some())
+            };
+            let declared: Vec<LibraryRequirement> = declared
+                .into_iter()
+                .filter(|one| one.declared().is_none() || !has_floor(one))
+                .collect();
+            requirements.extend(declared);
         }
         if candidate.framework.is_some() {
             let version = package.version.as_deref();

@@ -173,6 +173,26 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> Vec<String> {
     lines
 }
 
+/// A warning for each framework that does not work without what it lacks, and the command that gets it.
+pub fn lacking_compilers(compilers: &Compilers, style: Style) -> Vec<String> {
+    let needed = compilers.lacking.iter().filter(|lack| lack.is_needed);
+    let mut lines: Vec<String> = Vec::new();
+    let mut hints: Vec<String> = Vec::new();
+    for lack in needed {
+        let mark = style.warning("warning:");
+        lines.push(format!(
+            "{mark} {}, which it needs while it runs",
+            lacks(lack)
+        ));
+        if let Some(cuda) = lack.install {
+            hints.push(format!("{} {}", style.hint("hint:"), install(cuda)));
+        }
+    }
+    hints.dedup();
+    lines.extend(hints);
+    lines
+}
+
 fn lacks(lack: &CompilerLack) -> String {
     let (package, file) = (show(&lack.package), lack.part.file_name());
     match lack.old {

@@ -9,6 +9,7 @@ use super::hints::own_command_line;
 use super::words;
 use crate::catalog::display_names;
 use crate::fetch::{DAY, FetchStep, StoredWheel, room};
+use crate::program::Program;
 use crate::solve::{Absent, MissingWheel};
 use crate::text::{list, show, shown, size};
 
@@ -111,6 +112,14 @@ pub fn only_optional_missing(absent: &[Absent], program: &[OsString], style: Sty
     command.extend(program.iter().cloned());
     let next = style.next(&own_command_line(&command));
     format!("nothing to fetch: only optional libraries are missing\n{lines}\n{next}")
+}
+
+/// The command that gets a library which is as new as a package asks.
+pub fn newer_on_offer(program: &Program) -> String {
+    let mut command: Vec<OsString> = vec!["--fetch".into()];
+    command.extend(program.words.iter().cloned());
+    let command = own_command_line(&command);
+    format!("hint: {command}, for a newer one beside the environment")
 }
 
 /// Libraries that the program asks for; it starts without them.

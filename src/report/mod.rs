@@ -30,7 +30,7 @@ mod verdict;
 mod words;
 
 pub use advise::{AdviceReport, advice};
-pub use builds::{build_remarks, listed_toolkits};
+pub use builds::{build_remarks, lacking_compilers, listed_toolkits};
 pub use diagnose::{
     Diagnosis, ProgramChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
     silent_input, unknown_failure,
@@ -45,7 +45,7 @@ pub use explain::{
 };
 pub use extensions::{listed_extensions, unfit_extensions};
 pub use fetch::{
-    MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step,
+    MAY_FETCH, NOTHING_TO_FETCH, NoConsent, STORE_IGNORED, ToFetch, fetch_step, newer_on_offer,
     not_allowed_to_fetch, nothing_on_offer, nothing_on_offer_for, only_optional_missing, pruned,
     stored, to_fetch,
 };

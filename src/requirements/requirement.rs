@@ -138,6 +138,14 @@ impl LibraryRequirement {
         family.cuda_of_suffix(names::split(name)?.1)
     }
 
+    /// The oldest version that the asker's metadata allows.
+    pub fn declared(&self) -> Option<Version> {
+        match self.want {
+            Want::Declared(version) => Some(version),
+            _ => None,
+        }
+    }
+
     /// True if it asks for the family, and does not only restrict it.
     pub fn asks_for_family(&self) -> bool {
         match self.want {
@@ -147,7 +155,11 @@ impl LibraryRequirement {
             | Want::Pinned(_)
             | Want::Within(_)
             | Want::BuildIds(_) => true,
-            Want::AtLeast(_) | Want::Recorded(_) | Want::Symbols(_) | Want::Preferred(_) => false,
+            Want::AtLeast(_)
+            | Want::Declared(_)
+            | Want::Recorded(_)
+            | Want::Symbols(_)
+            | Want::Preferred(_) => false,
         }
     }
 
@@ -159,6 +171,7 @@ impl LibraryRequirement {
             | Want::AtLeast(_)
             | Want::Exactly(_)
             | Want::Rest(_)
+            | Want::Declared(_)
             | Want::Recorded(_)
             | Want::Symbols(_) => false,
         }
@@ -199,6 +212,9 @@ pub enum Want {
     /// A version that works under this shim, which the program brings.
     #[error("sublibraries of any {}.x", .0.major())]
     Rest(Version),
+    /// The oldest version that its metadata allows; a preference, since programs may do without what is new.
+    #[error("{} or newer by its metadata", .0.truncated(2))]
+    Declared(Version),
     /// The version that upstream tested with; a preference.
     #[error("tested with {0}")]
     Recorded(Version),
@@ -239,7 +255,7 @@ impl Want {
             | Want::Pinned(_)
             | Want::Within(_)
             | Want::BuildIds(_) => WantKind::Version,
-            Want::Recorded(_) | Want::Preferred(_) => WantKind::Preference,
+            Want::Declared(_) | Want::Recorded(_) | Want::Preferred(_) => WantKind::Preference,
             Want::Symbols(_) => WantKind::Symbols,
         }
     }
@@ -260,6 +276,7 @@ impl Want {
             Want::AtLeast(version)
             | Want::Exactly(version)
             | Want::Rest(version)
+            | Want::Declared(version)
             | Want::Recorded(version)
             | Want::Pinned(PinnedTo::Version(version)) => {
                 family.soname_is_version.then(|| version.major())

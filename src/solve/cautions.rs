@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpus;
 use super::outcome::Caution;
+use super::preference;
 use super::slot::Picked;
 use super::world::{World, serves};
 use crate::catalog::{self, knowledge};
@@ -23,6 +24,16 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
             cautions.push(Caution::NoCode { of, gpu });
         }
         cautions.extend(older(installation, world));
+        if world.inventory.has_gpu()
+            && !world.inventory.gpus_hidden
+            && let Some((needed, by)) = preference::below_declared(installation, world)
+        {
+            cautions.push(Caution::BelowDeclared {
+                of: installation.title(),
+                needed,
+                by: by.to_owned(),
+            });
+        }
     }
     for installation in picks {
         cautions.extend(compiled_first(installation, picks, world));

@@ -297,7 +297,11 @@ fn wanted(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
                 (3, (!works).then_some(reason))
             }
             // `name` and `symbols_of_target` judge names and symbols. A preference rejects nothing.
-            Want::Name(_) | Want::Symbols(_) | Want::Recorded(_) | Want::Preferred(_) => continue,
+            Want::Name(_)
+            | Want::Symbols(_)
+            | Want::Declared(_)
+            | Want::Recorded(_)
+            | Want::Preferred(_) => continue,
         };
         if let Some(reason) = reason
             && first.as_ref().is_none_or(|(earlier, _)| rank < *earlier)

@@ -7,6 +7,7 @@ use super::fitting::{Offered, fitting};
 use super::machine;
 use super::outcome::{MissingWheel, Outcome};
 use super::policy::Policy;
+use super::preference;
 use super::remedy::all_families;
 use super::world::World;
 use crate::catalog::{
@@ -15,7 +16,7 @@ use crate::catalog::{
 use crate::inventory::Inventory;
 use crate::program::Program;
 use crate::range::Range;
-use crate::requirements::{LibraryRequirement, Need};
+use crate::requirements::{ImportCertainty, LibraryRequirement, Need, Want};
 use crate::version::{CudaVersion, Version};
 
 /// The place of wheels that are not here.
@@ -39,7 +40,8 @@ pub fn lack(outcome: &Outcome, inventory: &Inventory, program: &Program, policy:
     lack_with(outcome, inventory, program, policy, &BTreeSet::new())
 }
 
-/// Finds what [`lack`] does, and the wheels of each absent library that is wanted, as far as it fits the others.
+/// Finds what [`lack`] does, the wheels of each absent library that is wanted, as far as it fits the others, and those that
+/// reach what metadata asks for where the picks do not.
 pub fn lack_and_wanted(
     outcome: &Outcome,
     inventory: &Inventory,
@@ -51,15 +53,16 @@ pub fn lack_and_wanted(
         return lack;
     }
     let mut possible = BTreeSet::new();
-    for absent in outcome.wanted() {
-        if !has_wheels(&absent.family) || !possible.insert(absent.family.clone()) {
+    let absent = outcome.wanted().map(|absent| absent.family.clone());
+    for family in absent.chain(below_declared(outcome, &World::new(inventory, program, policy))) {
+        if !has_wheels(&family) || !possible.insert(family.clone()) {
             continue;
         }
         let more = lack_with(outcome, inventory, program, policy, &possible);
         if matches!(more, Lack::Wheels(_)) {
             lack = more;
         } else {
-            possible.remove(&absent.family);
+            possible.remove(&family);
         }
     }
     lack
@@ -113,7 +116,7 @@ fn lack_at_hand(
             // Only what is in the way is known.
             Outcome::Conflict(_) => true,
         };
-        if !is_picked && (possible.contains(family) || is_used(family, program)) {
+        if possible.contains(family) || !is_picked && is_used(family, program) {
             lacking.insert(family.clone());
         }
     }
@@ -153,6 +156,17 @@ fn lack_at_hand(
         }
     }
     Lack::NoOffer(lacking)
+}
+
+/// The families whose pick is older than metadata of the program's packages asks for.
+fn below_declared(outcome: &Outcome, world: &World<'_>) -> Vec<String> {
+    let picks = outcome.plan().map_or(&[][..], |plan| &plan.picks);
+    picks
+        .iter()
+        .map(|pick| &pick.installation)
+        .filter(|installation| preference::below_declared(installation, world).is_some())
+        .map(|installation| installation.family.clone())
+        .collect()
 }
 
 /// True if the program uses a family that wheels bring: it links against it, or a framework opens it by its name and does not
@@ -214,6 +228,12 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
                 && (is_tried || one.need < Need::Named)
             {
                 one.need = Need::Linked;
+            }
+            if one.family == *family
+                && one.by.certainty == ImportCertainty::Imported
+                && let Some(version) = one.declared()
+            {
+                one.want = Want::AtLeast(version);
             }
         }
     }

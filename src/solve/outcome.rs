@@ -51,7 +51,7 @@ pub struct Pick {
     pub installation: Installation,
     pub asked_by: Vec<Asker>,
     pub decided_by: Criterion,
-    /// It may be older than what packages were compiled with: nothing else can be picked.
+    /// It may be older than what packages were compiled with, or is older than they ask for: nothing else can be picked.
     pub is_older: bool,
     /// Versions of shims, other than its own version, by whose names its files are opened.
     pub shims: BTreeSet<Version>,
@@ -214,6 +214,13 @@ pub enum Caution {
         needed: Version,
         by: String,
     },
+    /// It is older than a package's metadata allows, as pip's pins of another package made it.
+    #[error("{} is older than {}, which {} asks for: parts of that may fail", title(.of), .needed.truncated(2), title(.by))]
+    BelowDeclared {
+        of: String,
+        needed: Version,
+        by: String,
+    },
     #[error("{} has no code for the GPU of this machine: {}", title(.by), shown(.gpus))]
     Unserved { by: String, gpus: Vec<String> },
     #[error("{} has no code for {} (compute capability {capability})", title(.by), show(.gpu))]
@@ -250,7 +257,10 @@ impl Caution {
     pub fn must_be_said(&self) -> bool {
         matches!(
             self,
-            Caution::Combination { .. } | Caution::Unserved { .. } | Caution::Older { .. }
+            Caution::Combination { .. }
+                | Caution::Unserved { .. }
+                | Caution::Older { .. }
+                | Caution::BelowDeclared { .. }
         )
     }
 }
@@ -372,6 +382,14 @@ impl Outcome {
     /// Those of the absent libraries that the program is to get if wheels of them fit.
     pub fn wanted(&self) -> impl Iterator<Item = &Absent> {
         self.absent().iter().filter(|absent| absent.is_wanted())
+    }
+
+    /// True if a pick is older than a package asks for.
+    pub fn is_below_declared(&self) -> bool {
+        self.plan().is_some_and(|plan| {
+            let mut cautions = plan.cautions.iter();
+            cautions.any(|caution| matches!(caution, Caution::BelowDeclared { .. }))
+        })
     }
 
     /// True if a picked installation is in this directory.

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
+use super::preference;
 use super::outcome::{Absent, KeptPreload, PathElement, Pick, Plan, Rejection, Removal, Unpinned};
 use super::policy::Policy;
 use super::search::{Filled, Solution};
@@ -75,7 +76,8 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         picks.push(Pick {
             installation: filled.installation.clone(),
             asked_by: filled.slot.asked_by(),
-            is_older: filled.slot.accepts_older,
+            is_older: filled.slot.accepts_older
+                || preference::below_declared(filled.installation, world).is_some(),
             decided_by: filled.decided_by,
             shims: shims(filled.installation, program),
         });

@@ -12,10 +12,10 @@ use super::{cautions, gpus};
 use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::Program;
-use crate::requirements::{LibraryRequirement, Want};
+use crate::requirements::{ImportCertainty, LibraryRequirement, Want};
 use crate::version::Version;
 
-type Columns = [(Criterion, Reverse<i64>); 15];
+type Columns = [(Criterion, Reverse<i64>); 16];
 
 /// The columns of the comparison, strongest first, then the path: smaller is better.
 pub(super) fn rank(
@@ -101,6 +101,10 @@ fn columns(
             named_versions(slot, installation, world),
         ),
         (
+            Criterion::Declared,
+            i64::from(below_declared(installation, world).is_none()),
+        ),
+        (
             Criterion::CameWithTarget,
             i64::from(came_with_target(installation, program)),
         ),
@@ -183,6 +187,22 @@ fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_
         .filter(|name| has_whole_version(name) && installation.offers(name))
         .collect();
     i64::try_from(names.len()).unwrap_or(i64::MAX)
+}
+
+/// The newest of the versions that metadata of imported packages asks for and that it does not reach, and who asks.
+pub(super) fn below_declared<'w>(
+    installation: &Installation,
+    world: &World<'w>,
+) -> Option<(Version, &'w str)> {
+    let version = installation.version?;
+    world
+        .requirements_of(&installation.family)
+        .filter(|one| one.by.certainty == ImportCertainty::Imported)
+        .filter_map(|one| Some((one.declared()?, one.by.name.as_str())))
+        .filter(|(needed, _)| {
+            version.major() == needed.major() && !version.serves_builds_of(needed)
+        })
+        .max()
 }
 
 fn has_whole_version(name: &str) -> bool {

@@ -33,6 +33,8 @@ pub enum Criterion {
     PreferredOrigin,
     /// The program opens it by a name that only this version has.
     NamedVersion,
+    /// It is as new as the metadata of the program's packages asks.
+    Declared,
     /// It was installed with the program.
     CameWithTarget,
     /// It is not known to be bad with the other picks.
@@ -67,6 +69,10 @@ impl Criterion {
             Criterion::NamedVersion => (
                 "the program opens it by its version",
                 "is not opened by its version",
+            ),
+            Criterion::Declared => (
+                "as new as the packages' metadata asks",
+                "is older than the packages' metadata asks",
             ),
             Criterion::CameWithTarget => {
                 ("it came with the program", "did not come with the program")
