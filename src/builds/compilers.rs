@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::build::{BuildPlan, CompilerLack, CompilerSupply, Compilers, PublishedBuild, Withheld};
 use super::choice::{is_older, makes_code};
 use super::view;
-use crate::catalog::{FrameworkCompiler, catalog, toolkits};
+use crate::catalog::{FrameworkCompiler, catalog, knowledge, toolkits};
 use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
@@ -283,9 +283,11 @@ fn to_install(
     row: &FrameworkCompiler,
     part: PartKind,
 ) -> Option<CudaVersion> {
-    toolkits()
-        .iter()
-        .map(|known| CudaVersion::of(known.version))
+    let wheels = toolkits().iter();
+    let wheels = wheels.map(|known| CudaVersion::of(known.version));
+    knowledge()
+        .cuda_releases()
+        .chain(wheels)
         .filter(|cuda| is_for(*cuda, inventory, package, row, part))
         .max()
 }

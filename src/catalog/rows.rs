@@ -370,6 +370,17 @@ pub struct LibraryMessage {
 pub struct Places {
     pub place: Vec<Place>,
     pub layout: Vec<PlaceLayout>,
+    pub program: Vec<ProgramModules>,
+}
+
+/// Where a program that is no Python looks for its modules for CUDA.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramModules {
+    pub names: Vec<String>,
+    pub modules: Vec<String>,
+    pub source: String,
+    pub date: String,
 }
 
 /// Paths with libraries.

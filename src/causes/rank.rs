@@ -9,10 +9,10 @@ use super::library_checks::parse_version;
 use crate::builds::compilers;
 use crate::catalog::{Capture, Family, Fault, PossibleCause, States};
 use crate::diagnose::{Captures, Chain, Message};
-use crate::doctor::FindingEvidence;
+use crate::doctor::{Detail, Finding, FindingEvidence};
 use crate::environment::{Environment, join_elements, library_path_elements};
 use crate::formats::names;
-use crate::inventory::{Installation, Inventory, Origin, PartKind};
+use crate::inventory::{Extension, Installation, Inventory, Origin, PartKind};
 use crate::predict::{self, Prediction};
 use crate::requirements::{Asker, LibraryRequirement, Want};
 use crate::solve::{self, Hint, Lack, MissingWheel, Outcome};
@@ -68,10 +68,23 @@ fn add_remedies<'h>(
     if cause.plan_helps || cause.unset_helps || cause.directory_helps.is_some() {
         return;
     }
+    let unfit: Vec<Extension> = cause.findings.iter().filter_map(unfit_extension).collect();
+    if !unfit.is_empty() {
+        let pip = facts.program.pip.clone();
+        cause.hint = Some(Hint::FittingBuilds { pip, unfit });
+    }
     if let Some(library) = library_to_install(cause) {
         let wheels = wheels_to_fetch(facts, &library);
         cause.hint = solver_hint(facts, message, &library);
         cause.to_fetch = wheels;
+    }
+}
+
+/// The module of a finding, whose package has a build that fits.
+fn unfit_extension(finding: &Finding) -> Option<Extension> {
+    match &finding.detail {
+        Detail::Extension { first, .. } => Some(first.clone()),
+        _ => None,
     }
 }
 

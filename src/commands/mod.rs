@@ -18,6 +18,7 @@ use crate::report::{self, Style};
 use crate::settings::{self, resolve::Settings};
 use crate::solve::Outcome;
 use crate::storage;
+use crate::version::CudaVersion;
 
 pub mod advise;
 pub mod allow;
@@ -141,8 +142,16 @@ fn reported_at_every_start(
             Style::default(),
         ));
     }
+    let mut picks = decision
+        .outcome
+        .plan()
+        .into_iter()
+        .flat_map(|plan| &plan.picks);
+    let nvrtc = picks.find(|pick| pick.installation.family == "nvrtc");
     lines.extend(report::lacking_compilers(
         &facts.compilers,
+        nvrtc.and_then(|pick| pick.installation.version.map(CudaVersion::of)),
+        program.pip.as_ref(),
         Style::default(),
     ));
     lines.extend(report::outside_if_imported(decision, program));

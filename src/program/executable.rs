@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::model::{Program, StepKind};
+use super::native;
 use super::note::{Note, Packer};
 use crate::catalog::catalog;
 use crate::environment::depends_on_directory;
@@ -101,6 +102,9 @@ fn pinnable(
         }
         // A script without a `#!` line is for a shell; the kernel refuses it.
         Err(_) => {
+            if let Some(names) = library_of_module(host, real) {
+                return Err(Some(Note::Static { names: Some(names) }));
+            }
             not_read(program, Path::new("/bin/sh"));
             return Err(None);
         }
@@ -114,7 +118,7 @@ fn pinnable(
     }
     match elf.interpreter().map(PathBuf::from) {
         None => Err(Some(Note::Static {
-            names: first_library(&elf),
+            names: library_of_module(host, real).or_else(|| first_library(&elf)),
         })),
         Some(loader) if loader.to_string_lossy().contains("ld-musl") => {
             Err(Some(Note::ForeignLoader {
@@ -124,6 +128,18 @@ fn pinnable(
         }
         Some(_) => Ok(elf.machine()),
     }
+}
+
+/// A library of a known family that a module of the program is linked against.
+fn library_of_module(host: &Host, real: &Path) -> Option<String> {
+    native::modules(host, real).into_iter().find_map(|module| {
+        let data = host.map(&module).ok()?;
+        let elf = Elf::parse(&data).ok()?;
+        let mut needed = elf
+            .needed()
+            .filter_map(|name| std::str::from_utf8(name).ok());
+        needed.find(|name| is_library(name)).map(str::to_owned)
+    })
 }
 
 /// A library of a known family that a dynamically linked program is linked against, or that its constants name.
@@ -202,6 +218,18 @@ pub(super) fn read(
     let mut walk = Walk::new(searcher, Some(executable.clone()), is_library);
     walk.add_closure(executable);
     let at_start = walk.consumers.len();
+    for module in native::modules(host, &real) {
+        program
+            .own_directories
+            .extend(module.parent().map(Path::to_owned));
+        program.loads.push(Load {
+            may_be_first: true,
+            ..Load::path(&module)
+        });
+        if let Some(module) = searcher.object(&module) {
+            walk.add_closure(module);
+        }
+    }
     if program
         .steps
         .iter()

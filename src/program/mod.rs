@@ -16,6 +16,7 @@ mod framework_records;
 mod imports;
 mod indirect_imports;
 mod model;
+mod native;
 mod note;
 mod opens;
 mod options;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 
 use super::Style;
-use super::hints::{argument, shell_words};
+use super::hints::{self, argument, shell_words};
 use super::refusal::labelled;
 use super::shell::shell_change;
 use super::words::{self, counted};
@@ -15,6 +15,7 @@ use crate::catalog::{catalog, toolkits};
 use crate::cli::Dialect;
 use crate::error::TypedReason;
 use crate::inventory::{ChangedBy, Inventory, PartKind, Toolkit};
+use crate::program::Pip;
 use crate::text::show;
 use crate::version::CudaVersion;
 
@@ -173,8 +174,14 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> Vec<String> {
     lines
 }
 
-/// A warning for each framework that does not work without what it lacks, and the command that gets it.
-pub fn lacking_compilers(compilers: &Compilers, style: Style) -> Vec<String> {
+/// A warning for each framework that does not work without what it lacks, and the command that gets it. NVRTC includes headers of
+/// its own version.
+pub fn lacking_compilers(
+    compilers: &Compilers,
+    nvrtc: Option<CudaVersion>,
+    pip: Option<&Pip>,
+    style: Style,
+) -> Vec<String> {
     let needed = compilers.lacking.iter().filter(|lack| lack.is_needed);
     let mut lines: Vec<String> = Vec::new();
     let mut hints: Vec<String> = Vec::new();
@@ -184,8 +191,13 @@ pub fn lacking_compilers(compilers: &Compilers, style: Style) -> Vec<String> {
             "{mark} {}, which it needs while it runs",
             lacks(lack)
         ));
-        if let Some(cuda) = lack.install {
-            hints.push(format!("{} {}", style.hint("hint:"), install(cuda)));
+        let cuda = nvrtc.filter(|_| lack.part == PartKind::Headers);
+        if let Some(cuda) = cuda.or(lack.install) {
+            let hint = match lack.part {
+                PartKind::Headers => hints::runtime_headers(cuda, pip),
+                _ => install(cuda),
+            };
+            hints.push(format!("{} {hint}", style.hint("hint:")));
         }
     }
     hints.dedup();

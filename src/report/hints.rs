@@ -13,6 +13,7 @@ use crate::requirements::Asker;
 use crate::solve::{Hint, Wanted};
 use crate::storage::UnusablePlace;
 use crate::text::{list, show};
+use crate::version::CudaVersion;
 
 /// `cudarun record` writes it, and `--locked` obeys it.
 const LOCK: &str = ".cudarun.lock";
@@ -85,6 +86,17 @@ pub(super) fn fitting_builds(unfit: &[&Extension], pip: Option<&Pip>) -> String 
     let call = pip.map_or_else(|| "pip".to_owned(), call);
     let requirements = requirements.iter().map(|one| quoted_to_show(one.as_ref()));
     format!("{call} install {}", joined(requirements, " "))
+}
+
+/// The command that installs the headers of the CUDA runtime for one version.
+pub(super) fn runtime_headers(cuda: CudaVersion, pip: Option<&Pip>) -> String {
+    let call = pip.map_or_else(|| "pip".to_owned(), call);
+    let suffix = if cuda.major < 13 {
+        format!("-cu{}", cuda.major)
+    } else {
+        String::new()
+    };
+    format!("{call} install \"nvidia-cuda-runtime{suffix}=={cuda}.*\"")
 }
 
 /// A setting to change, and its place.

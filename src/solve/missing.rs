@@ -54,7 +54,10 @@ pub fn lack_and_wanted(
     }
     let mut possible = BTreeSet::new();
     let absent = outcome.wanted().map(|absent| absent.family.clone());
-    for family in absent.chain(below_declared(outcome, &World::new(inventory, program, policy))) {
+    for family in absent.chain(below_declared(
+        outcome,
+        &World::new(inventory, program, policy),
+    )) {
         if !has_wheels(&family) || !possible.insert(family.clone()) {
             continue;
         }

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
-use super::preference;
 use super::outcome::{Absent, KeptPreload, PathElement, Pick, Plan, Rejection, Removal, Unpinned};
 use super::policy::Policy;
+use super::preference;
 use super::search::{Filled, Solution};
 use super::slot::Slot;
 use super::world::World;

@@ -458,3 +458,100 @@ fn a_package_that_compiles_while_it_runs_gets_a_whole_toolkit() {
     let compiled = text(&format!("{SITE}/flashinfer_jit_cache/__init__.py"), "");
     assert_eq!(home(&flashinfer(&[compiled])), None);
 }
+
+/// A package of Python that brings no more than its metadata.
+fn installed(module: &str, distribution: &str, version: &str) -> String {
+    let metadata = format!("{}-{version}.dist-info", distribution.replace('-', "_"));
+    text(&format!("{SITE}/{module}/__init__.py"), "")
+        + &text(
+            &format!("{SITE}/{metadata}/METADATA"),
+            &format!("Name: {distribution}\nVersion: {version}\n"),
+        )
+}
+
+#[test]
+fn a_package_whose_kernels_include_headers_gets_those_of_a_toolkit() {
+    let cupy = |more: &[String]| {
+        let cuda = text(
+            &format!("{SITE}/cupy/.data/_wheel.json"),
+            "{\"cuda\": \"12.x\"}",
+        );
+        let files = [
+            installed("cupy", "cupy-cuda12x", "13.6.0"),
+            cuda,
+            gpu(HOPPER, "550.54.15"),
+        ];
+        python(&[&files[..], more].concat())
+    };
+    let here = whole("/opt/cuda-12.4", "12.4.131", 13);
+    let other = whole("/opt/cuda-11.8", "11.8.89", 11);
+    let path = |machine: &Machine, before| set(machine, "import cupy", "CUDA_PATH", before);
+    let machine = cupy(&[here.clone(), other.clone()]);
+    assert_eq!(path(&machine, None).as_deref(), Some("/opt/cuda-12.4"));
+    assert_eq!(path(&machine, Some("/opt/own")), None);
+    // Its neighbours find headers.
+    for place in [
+        &format!("{SITE}/nvidia/cuda_runtime/include"),
+        "/usr/local/cuda/include",
+    ] {
+        let found = text(&format!("{place}/cuda_runtime.h"), "");
+        assert_eq!(path(&cupy(&[here.clone(), found]), None), None, "{place}");
+    }
+    // Nothing here serves: each start says so, with the command that gets a toolkit.
+    let without = cupy(&[other]);
+    let words = ["export", "python3", "-c", "import cupy"];
+    let lines = [
+        "warning: cupy 13.6.0 finds no cuda_runtime.h, which it needs while it runs",
+        "hint: /opt/venv/bin/python3 -m pip install \"nvidia-cuda-runtime-cu12==12.",
+    ];
+    Run::on(&without, &words)
+        .any_stdout()
+        .stderr_contains(&lines)
+        .check();
+    let silent = python(&[installed("cupy", "cupy-cuda12x", "13.6.0")]);
+    Run::on(&silent, &words).any_stdout().stderr("").check();
+}
+
+#[test]
+fn transformer_engine_is_told_the_directory_of_the_headers() {
+    let engine = installed("transformer_engine", "transformer-engine-cu12", "2.17.0");
+    let here = whole("/opt/cuda-12.4", "12.4.131", 13);
+    let machine = python(&[engine, here, gpu(HOPPER, "550.54.15")]);
+    let include = |before: Option<&str>| {
+        set(
+            &machine,
+            "import transformer_engine",
+            "NVTE_CUDA_INCLUDE_DIR",
+            before,
+        )
+    };
+    assert_eq!(include(None).as_deref(), Some("/opt/cuda-12.4/include"));
+    assert_eq!(include(Some("/opt/own")), None);
+}
+
+#[test]
+fn programs_that_serve_models_get_nvcc_without_asking() {
+    for (module, distribution, version) in [
+        ("vllm", "vllm", "0.19.1"),
+        ("sglang", "sglang", "0.5.10"),
+        ("deep_gemm", "deep-gemm", "1.0.0"),
+    ] {
+        let package = installed(module, distribution, version);
+        let files =
+            |more: &str| python(&[package.clone(), more.to_owned(), gpu(HOPPER, "550.54.15")]);
+        let code = format!("import {module}");
+        let machine = files(&whole("/opt/cuda-12.4", "12.4.131", 13));
+        assert!(
+            set(&machine, &code, "CUDA_HOME", None).is_some(),
+            "{module}"
+        );
+        // Only one of them fails without.
+        let words = ["export", "python3", "-c", &code];
+        let (_, _, said) = Run::on(&files(""), &words).streams();
+        assert_eq!(
+            said.contains("finds no nvcc"),
+            module == "deep_gemm",
+            "{said}"
+        );
+    }
+}

@@ -761,6 +761,7 @@ fn the_most_common_framework_comes_first() {
             &format!("{SITE}/cupy_cuda12x-13.3.0.dist-info/METADATA"),
             "Name: cupy-cuda12x\nVersion: 13.3.0\n",
         ),
+        text("/usr/local/cuda/include/cuda_runtime.h", ""),
     ];
     let machine = torch(&cupy.concat());
     let found = doctor(&machine, &[]);

@@ -3,6 +3,7 @@
 mod brought;
 mod frameworks;
 mod lost_environment;
+mod native;
 mod openers;
 mod profiles;
 mod requirements;

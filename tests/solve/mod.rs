@@ -3,6 +3,7 @@
 mod certain_needs;
 mod classic_reports;
 mod decisions;
+mod declared;
 mod gpus;
 mod hints;
 mod naive_solver;

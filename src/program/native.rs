@@ -1,0 +1,43 @@
+//! Programs that are no Python and open modules for CUDA, as `profiles/places.toml` lists them.
+
+use std::path::{Path, PathBuf};
+
+use crate::catalog::catalog;
+use crate::formats::names::matches_pattern;
+use crate::host::Host;
+
+/// The modules of a program that are here.
+pub(super) fn modules(host: &Host, program: &Path) -> Vec<PathBuf> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let rows = catalog().places.program.iter();
+    let rows = rows.filter(|row| row.names.iter().any(|known| matches_pattern(known, &name)));
+    rows.flat_map(|row| &row.modules)
+        .flat_map(|pattern| files(host, program, pattern))
+        .collect()
+}
+
+/// The files of a pattern, of which each part may have one `*`.
+fn files(host: &Host, program: &Path, pattern: &str) -> Vec<PathBuf> {
+    let (from, pattern) = match pattern.strip_prefix("~/") {
+        Some(rest) => (host.home(), rest),
+        None => (program.parent().map(Path::to_owned), pattern),
+    };
+    let mut found: Vec<PathBuf> = from.into_iter().collect();
+    for part in pattern.split('/') {
+        let below = |directory: PathBuf| match part {
+            ".." => directory.parent().map(Path::to_owned).into_iter().collect(),
+            part if part.contains('*') => {
+                let entries = host.list(&directory).unwrap_or_default().into_iter();
+                let names = entries.filter_map(|entry| entry.name.into_string().ok());
+                names
+                    .filter(|name| matches_pattern(part, name))
+                    .map(|name| directory.join(name))
+                    .collect()
+            }
+            part => vec![directory.join(part)],
+        };
+        found = found.into_iter().flat_map(below).collect();
+    }
+    found.retain(|file| host.is_file(file));
+    found
+}

@@ -1,0 +1,94 @@
+//! The oldest version that a package's metadata allows: preferred, and said where nothing reaches it.
+
+use crate::builds::{HOPPER, gpu};
+use crate::support::Run;
+use crate::support::decided::decided;
+use crate::support::machine::Machine;
+use crate::support::parts::{SITE, elf, library, python, text};
+
+const OWN: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/nvjitlink/lib";
+const ELSEWHERE: &str = "/usr/local/cuda-12.9/lib64";
+const PROGRAM: &[&str] = &["python3", "-c", "import mapper"];
+
+fn linker(directory: &str, version: &str) -> String {
+    library(
+        directory,
+        "libnvJitLink",
+        "12",
+        version,
+        "exports = ['nvJitLinkCreate']",
+    )
+}
+
+/// A package that is linked against nvJitLink and asks for a version in its metadata, beside the copy that torch pins.
+fn machine(requires: &str, more: &[String]) -> Machine {
+    let metadata = format!("Name: mapper\nVersion: 26.8\nRequires-Dist: {requires}\n");
+    let files = [
+        text(&format!("{SITE}/mapper/__init__.py"), ""),
+        elf(
+            &format!("{SITE}/mapper/core.so"),
+            "soname = 'core.so', needed = ['libnvJitLink.so.12'], runpath = '$ORIGIN/../nvidia/nvjitlink/lib'",
+        ),
+        text(&format!("{SITE}/mapper-26.8.dist-info/METADATA"), &metadata),
+        text(
+            &format!("{SITE}/mapper-26.8.dist-info/RECORD"),
+            "mapper/__init__.py,,\nmapper/core.so,,\n",
+        ),
+        linker(OWN, "12.8.93"),
+    ];
+    python(&[&files[..], more].concat())
+}
+
+fn picked(machine: &Machine) -> String {
+    let explained = decided(machine, ELSEWHERE, PROGRAM);
+    let mut picks = explained.picks.iter();
+    let pick = picks.find(|pick| pick.installation.family == "nvjitlink");
+    pick.unwrap().installation.directory.display().to_string()
+}
+
+#[test]
+fn a_copy_that_is_as_new_as_metadata_asks_comes_before_the_environments_own() {
+    let newer = [linker(ELSEWHERE, "12.9.86")];
+    assert_eq!(
+        picked(&machine("nvidia-nvjitlink-cu12>=12.9,<13", &newer)),
+        ELSEWHERE
+    );
+    // Its neighbours: the own one is new enough, or is what upstream tested with, or the rest is for an extra.
+    for requires in [
+        "nvidia-nvjitlink-cu12>=12.8,<13",
+        "nvidia-nvjitlink-cu12==12.9.86",
+        "nvidia-nvjitlink-cu12>=12.9; extra == 'test'",
+    ] {
+        assert_eq!(picked(&machine(requires, &newer)), OWN, "{requires}");
+    }
+}
+
+#[test]
+fn where_nothing_is_as_new_a_start_says_so_and_what_to_type() {
+    let started = |machine: &Machine| Run::on(machine, &[&["export"], PROGRAM].concat());
+    let asks = "nvidia-nvjitlink-cu12>=12.9,<13";
+    let old = machine(asks, &[gpu(HOPPER, "580.95.05")]);
+    assert_eq!(picked(&old), OWN);
+    started(&old)
+        .any_stdout()
+        .stderr_contains(&["nvJitLink 12.8.93 is older than 12.9, which mapper 26.8 asks for"])
+        .check();
+    // Its neighbours: a newer one is here; there is no GPU; nothing is asked for.
+    let newer = machine(
+        asks,
+        &[gpu(HOPPER, "580.95.05"), linker(ELSEWHERE, "12.9.86")],
+    );
+    started(&newer)
+        .env("LD_LIBRARY_PATH", ELSEWHERE)
+        .any_stdout()
+        .stderr("")
+        .check();
+    started(&machine(asks, &[])).any_stdout().stderr("").check();
+    started(&machine(
+        "nvidia-nvjitlink-cu12",
+        &[gpu(HOPPER, "580.95.05")],
+    ))
+    .any_stdout()
+    .stderr("")
+    .check();
+}
