@@ -80,6 +80,20 @@ PY
     hide "$toolkit/nvvm/libdevice/libdevice.10.bc"
     one "jax" "libdevice hidden" "No candidates could be compiled|libdevice not found" not-on-path python3 "$work/uses_jax.py"
 fi
+if python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("cupy"))'; then
+    cat >"$work/uses_cupy.py" <<'PY'
+import cupy
+assert float((cupy.ones(64, "float16") * 3).sum()) == 192
+print("CuPy compiles and computes")
+PY
+    cp -rL "$toolkit/include" "$work/cuda"
+    for place in "$toolkit/include" "$site"/nvidia/cu*/include "$site/nvidia/cuda_runtime/include"; do
+        [ ! -e "$place" ] || hide "$place"
+    done
+    CUPY_CACHE_DIR=$work/cupy one "cupy" "headers hidden" "cannot open source file|could not open source file|Failed to find" "" \
+        python3 "$work/uses_cupy.py"
+    rm -r "$work/cuda/include"
+fi
 if python3 -c 'import importlib.util as u, sys; sys.exit(not u.find_spec("torch"))'; then
     cat >"$work/extension.py" <<'PY'
 import torch
