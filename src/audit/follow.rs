@@ -51,6 +51,24 @@ pub(crate) struct NewProcess {
     pub environment: *const *const u8,
 }
 
+/// The file of this process. The link's text comes first: where an emulator runs the program, the link itself leads to the emulator.
+fn own_file(buffer: &mut [u8; PATH_LIMIT]) -> Option<(u64, u64)> {
+    const LINK: &[u8] = b"/proc/self/exe\0";
+    let length = system::read_link(LINK, buffer).len();
+    let end = buffer.get_mut(length)?;
+    *end = 0;
+    system::identity(buffer).or_else(|| system::identity(LINK))
+}
+
+/// When this process started. An emulator answers for `self` with a time of its own, which each execve changes; Linux 3.17 and newer
+/// have the other name.
+fn start_time(buffer: &mut [u8]) -> u64 {
+    match tree::start_time(system::read_start(b"/proc/thread-self/stat\0", buffer)) {
+        0 => tree::start_time(system::read_start(b"/proc/self/stat\0", buffer)),
+        time => time,
+    }
+}
+
 impl NewProcess {
     /// True if the pins are for this process: cudarun has just decided about it, or it is a proof, which has no tree. Replaces it by
     /// cudarun if it should be decided for itself: then this does not return.
@@ -63,7 +81,7 @@ impl NewProcess {
         if is_listed || system::process_id() == 0 || self.has_more_rights() {
             return false;
         }
-        let Some(file) = system::identity(b"/proc/self/exe\0") else {
+        let Some(file) = own_file(buffer) else {
             return false;
         };
         let path = system::read_link(b"/proc/self/exe\0", buffer);
@@ -103,7 +121,7 @@ impl NewProcess {
         let Some(buffer) = system::memory(PATH_LIMIT) else {
             return false;
         };
-        if decided.start != tree::start_time(system::read_start(b"/proc/self/stat\0", buffer)) {
+        if decided.start != start_time(buffer) {
             return false;
         }
         let mut seal = Seal::new(file);

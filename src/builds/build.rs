@@ -191,3 +191,10 @@ pub struct CompilerLack {
     /// The CUDA version of a known toolkit that would serve, if none here does.
     pub install: Option<CudaVersion>,
 }
+
+impl CompilerLack {
+    /// True if only a toolkit helps most programs. Headers come in a wheel of their own, of NVRTC's version.
+    pub fn needs_toolkit(&self) -> bool {
+        self.is_needed && self.part != PartKind::Headers
+    }
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::build::{BuildPlan, CompilerLack, CompilerSupply, Compilers, PublishedBuild, Withheld};
 use super::choice::{is_older, makes_code};
 use super::view;
-use crate::catalog::{FrameworkCompiler, catalog, knowledge, toolkits};
+use crate::catalog::{Framework, FrameworkCompiler, catalog, knowledge, toolkits};
 use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
@@ -91,6 +91,7 @@ pub fn lacking<'p>(
             // A framework whose release is not known has rows of several.
             if !is_used(package, row, inventory)
                 || is_set(host, row)
+                || leads_astray(program, &row.variable)
                 || known.any(|lacking| lacking.row.variable == row.variable)
             {
                 continue;
@@ -112,16 +113,14 @@ fn lack<'p>(
     files: &[PathBuf],
 ) -> Option<Lacking<'p>> {
     let mut present: Vec<PathBuf> = files.to_vec();
-    // nvcc is looked for in PATH too; what was found so is watched with the program.
-    if PartKind::of_file(&row.part) == Some(PartKind::Nvcc) {
-        present.extend(program::candidates(
-            host,
-            PartKind::Nvcc.file_name().as_ref(),
-        ));
+    // What was found in PATH is watched with the program.
+    if let Some(name) = &row.in_path {
+        present.extend(program::candidates(host, name.as_ref()));
     }
     present.retain(|file| host.is_file(file));
-    let newest = present
-        .iter()
+    let part = PartKind::of_file(&row.part)?;
+    let compilers = present.iter().filter(|_| part != PartKind::Headers);
+    let newest = compilers
         .filter_map(|file| toolchain::release(&host.map(file).ok()?))
         .max();
     let old = newest
@@ -136,7 +135,7 @@ fn lack<'p>(
     Some(Lacking {
         lack: CompilerLack {
             package: name,
-            part: PartKind::of_file(&row.part)?,
+            part,
             old,
             is_needed: row.needed,
             install: None,
@@ -151,9 +150,7 @@ fn compilers_of(package: &Package) -> &'static [FrameworkCompiler] {
     if package.certainty != ImportCertainty::Imported || package.cpu_only {
         return &[];
     }
-    let mut frameworks = catalog().frameworks.iter();
-    let framework = frameworks.find(|framework| framework.name == package.name);
-    framework.map_or(&[], |framework| &framework.compiler)
+    framework_of(package).map_or(&[], |framework| &framework.compiler)
 }
 
 /// The files in which a framework looks for a part.
@@ -194,6 +191,23 @@ fn is_used(package: &Package, row: &FrameworkCompiler, inventory: &Inventory) ->
     release.is_none_or(|release| row.releases.allows(&release))
         && (visible.peek().is_none()
             || visible.any(|gpu| gpu.capability.is_none_or(|gpu| row.is_for(gpu))))
+}
+
+/// True if another framework of the program would open libraries where this variable leads, instead of those of wheels.
+fn leads_astray(program: &Program, variable: &str) -> bool {
+    let imported = program
+        .packages
+        .iter()
+        .filter(|package| package.certainty == ImportCertainty::Imported);
+    let mut variables = imported
+        .filter_map(|package| framework_of(package))
+        .flat_map(|framework| &framework.variable);
+    variables.any(|one| one.before_wheels && one.name == variable)
+}
+
+fn framework_of(package: &Package) -> Option<&'static Framework> {
+    let mut frameworks = catalog().frameworks.iter();
+    frameworks.find(|framework| framework.name == package.name)
 }
 
 /// The GPUs that the program may use.

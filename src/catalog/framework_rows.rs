@@ -149,6 +149,9 @@ pub enum Sign {
 pub struct Variable {
     pub name: String,
     pub does: String,
+    /// It opens libraries there before those of wheels: other frameworks' needs do not set it.
+    #[serde(default)]
+    pub before_wheels: bool,
 }
 
 /// A part of a toolkit that a framework needs while it runs, and where it looks for it.
@@ -168,6 +171,8 @@ pub struct FrameworkCompiler {
     pub own: Vec<String>,
     #[serde(default)]
     pub places: Vec<String>,
+    /// A program that leads it to the part from PATH.
+    pub in_path: Option<String>,
     /// The variable by which it is told another place, and the value.
     pub variable: String,
     pub value: String,

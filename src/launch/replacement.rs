@@ -409,15 +409,19 @@ fn file_id(path: &Path) -> (u64, u64) {
     stat(path).map_or((0, 0), |stat| (stat.st_dev, stat.st_ino))
 }
 
-/// Field 22 of this process's line in `/proc`; 0 if it cannot be read. Allocates nothing.
+/// When this process started, as the module reads it; 0 if it cannot be read. Allocates nothing.
 fn start_time() -> u64 {
+    match start_time_in(c"/proc/thread-self/stat") {
+        0 => start_time_in(c"/proc/self/stat"),
+        time => time,
+    }
+}
+
+fn start_time_in(path: &CStr) -> u64 {
     let mut line = [0; 512];
     // SAFETY: reads a file into memory of this function.
     let length = unsafe {
-        let file = libc::open(
-            c"/proc/self/stat".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        );
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         let length = libc::read(file, line.as_mut_ptr().cast(), line.len());
         libc::close(file);
         length

@@ -155,7 +155,9 @@ fn prove(
         return skipped(Skip::NothingToTry);
     };
     let when = options.when(facts.settings);
-    if when == VerifyWhen::Never {
+    // A program that does without a GPU decides itself.
+    let does_without = facts.program.has_modules && !options.is_asked_for;
+    if when == VerifyWhen::Never || when == VerifyWhen::Auto && does_without {
         return skipped(Skip::NotAsked);
     }
     // The child has no search paths that lead to the plan, and is not the program that the audit module answers to.

@@ -141,7 +141,12 @@ impl<'h> StartFacts<'h> {
 
     /// The wheels of a toolkit for frameworks that compile while they run and find no compiler.
     fn lacking_toolkits(&self, at_hand: Option<&BTreeSet<String>>) -> Vec<MissingWheel> {
-        let versions = self.compilers.lacking.iter().filter_map(|one| one.install);
+        let needed = self
+            .compilers
+            .lacking
+            .iter()
+            .filter(|one| one.needs_toolkit());
+        let versions = needed.filter_map(|one| one.install);
         let version = versions.max();
         let wheels = version.and_then(|cuda| {
             let wanted = FamilyRange {
@@ -166,7 +171,7 @@ impl<'h> StartFacts<'h> {
                 .compilers
                 .lacking
                 .iter()
-                .any(|one| one.install.is_some())
+                .any(|one| one.needs_toolkit() && one.install.is_some())
             || outcome.is_below_declared();
         !self.host.is_rerooted()
             && is_lacking

@@ -100,9 +100,11 @@ fn pinnable(
             let why = why.to_owned();
             return Err(Some(Note::Malformed { why }));
         }
-        // A script without a `#!` line is for a shell; the kernel refuses it.
+        // A program for several systems, or a script without a `#!` line: both are for a shell, and the kernel refuses them.
         Err(_) => {
-            if let Some(names) = library_of_module(host, real) {
+            if data.starts_with(b"MZqFpD")
+                && let Some(names) = library_of_module(host, real)
+            {
                 return Err(Some(Note::Static { names: Some(names) }));
             }
             not_read(program, Path::new("/bin/sh"));
@@ -219,6 +221,7 @@ pub(super) fn read(
     walk.add_closure(executable);
     let at_start = walk.consumers.len();
     for module in native::modules(host, &real) {
+        program.has_modules = true;
         program
             .own_directories
             .extend(module.parent().map(Path::to_owned));

@@ -13,6 +13,7 @@ use crate::formats::metadata::Requires;
 use crate::formats::names;
 use crate::host::Host;
 use crate::loader::closure::Consumer;
+use crate::range::Range;
 use crate::requirements::{Asker, Before, EarlierDirectory, LibraryRequirement, Need, Want};
 use crate::version::{CudaVersion, Version};
 
@@ -98,7 +99,7 @@ impl FrameworkReader<'_> {
                 && cuda_major == Some(row.cuda)
         });
         rows.map(|row| {
-            let want = Want::Declared(row.version);
+            let want = Want::Declared(Range::at_least(row.version));
             requirement(asker, &row.family, want, &asker.file)
         })
         .collect()
@@ -128,7 +129,7 @@ impl FrameworkReader<'_> {
 
 /// The versions that METADATA names, also through `cuda-toolkit[…]`: those that upstream tested with (`==`), and the oldest that
 /// it allows.
-pub(super) fn declared(
+pub(super) fn named_versions(
     installed: &Installed<'_>,
     asker: &Asker,
     distribution: &str,
@@ -146,8 +147,8 @@ pub(super) fn declared(
                 .find(|family| family.is_wheel(&requires.name))?;
             let want = match requires.pinned() {
                 Some(version) => Want::Recorded(version),
-                None if requires.optional => return None,
-                None => Want::Declared(requires.lower_bound()?),
+                None if requires.optional || !requires.is_for_linux() => return None,
+                None => Want::Declared(requires.declared()?),
             };
             Some(requirement(asker, &family.name, want, &file))
         })

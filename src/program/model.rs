@@ -65,6 +65,8 @@ pub struct Program {
     pub starts_programs: bool,
     /// An installed command of Python, in whose environment nothing uses a GPU: only what it starts can.
     pub is_launcher: bool,
+    /// It opens modules of its own for CUDA, and does without where one fails.
+    pub has_modules: bool,
     /// It may change `LD_LIBRARY_PATH`, for itself or for a program that it starts.
     pub sets_library_path: bool,
     /// The directory into which PyInstaller packed its modules.

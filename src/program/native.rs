@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::framework::expand;
 use crate::catalog::catalog;
 use crate::formats::names::matches_pattern;
 use crate::host::Host;
@@ -16,28 +17,13 @@ pub(super) fn modules(host: &Host, program: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files of a pattern, of which each part may have one `*`.
+/// The files of a pattern, from the directory of the program or from the home directory on.
 fn files(host: &Host, program: &Path, pattern: &str) -> Vec<PathBuf> {
     let (from, pattern) = match pattern.strip_prefix("~/") {
         Some(rest) => (host.home(), rest),
         None => (program.parent().map(Path::to_owned), pattern),
     };
-    let mut found: Vec<PathBuf> = from.into_iter().collect();
-    for part in pattern.split('/') {
-        let below = |directory: PathBuf| match part {
-            ".." => directory.parent().map(Path::to_owned).into_iter().collect(),
-            part if part.contains('*') => {
-                let entries = host.list(&directory).unwrap_or_default().into_iter();
-                let names = entries.filter_map(|entry| entry.name.into_string().ok());
-                names
-                    .filter(|name| matches_pattern(part, name))
-                    .map(|name| directory.join(name))
-                    .collect()
-            }
-            part => vec![directory.join(part)],
-        };
-        found = found.into_iter().flat_map(below).collect();
-    }
+    let mut found = expand(host, &Vec::from_iter(from), pattern);
     found.retain(|file| host.is_file(file));
     found
 }

@@ -393,7 +393,7 @@ impl<'a> PackageReader<'a> {
             only_try(&mut requirements);
         }
         if let Some(distribution) = distribution {
-            let mut declared = framework_records::declared(installed, &asker, distribution);
+            let mut declared = framework_records::named_versions(installed, &asker, distribution);
             if let Some(reader) = reader {
                 declared.extend(reader.declared(&asker, package.version.as_deref(), cuda_major));
             }

@@ -174,6 +174,12 @@ pub(super) fn compiler_lines(compilers: &Compilers) -> Vec<String> {
     lines
 }
 
+/// CuPy has headers of its own for NVRTC before this version.
+const OWN_HEADERS_BEFORE: CudaVersion = CudaVersion {
+    major: 12,
+    minor: 2,
+};
+
 /// A warning for each framework that does not work without what it lacks, and the command that gets it. NVRTC includes headers of
 /// its own version.
 pub fn lacking_compilers(
@@ -182,7 +188,14 @@ pub fn lacking_compilers(
     pip: Option<&Pip>,
     style: Style,
 ) -> Vec<String> {
-    let needed = compilers.lacking.iter().filter(|lack| lack.is_needed);
+    // CuPy, the one framework that needs headers, brings those for an older NVRTC.
+    let is_served = |lack: &CompilerLack| {
+        lack.part == PartKind::Headers && nvrtc.is_some_and(|nvrtc| nvrtc < OWN_HEADERS_BEFORE)
+    };
+    let needed = compilers
+        .lacking
+        .iter()
+        .filter(|lack| lack.is_needed && !is_served(lack));
     let mut lines: Vec<String> = Vec::new();
     let mut hints: Vec<String> = Vec::new();
     for lack in needed {

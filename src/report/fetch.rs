@@ -119,7 +119,7 @@ pub fn newer_on_offer(program: &Program) -> String {
     let mut command: Vec<OsString> = vec!["--fetch".into()];
     command.extend(program.words.iter().cloned());
     let command = own_command_line(&command);
-    format!("hint: {command}, for a newer one beside the environment")
+    format!("hint: for a newer one, beside the environment: {command}")
 }
 
 /// Libraries that the program asks for; it starts without them.

@@ -138,10 +138,10 @@ impl LibraryRequirement {
         family.cuda_of_suffix(names::split(name)?.1)
     }
 
-    /// The oldest version that the asker's metadata allows.
-    pub fn declared(&self) -> Option<Version> {
-        match self.want {
-            Want::Declared(version) => Some(version),
+    /// The versions from an oldest one on that the asker's metadata allows.
+    pub fn declared(&self) -> Option<&Range> {
+        match &self.want {
+            Want::Declared(range) => Some(range),
             _ => None,
         }
     }
@@ -212,9 +212,9 @@ pub enum Want {
     /// A version that works under this shim, which the program brings.
     #[error("sublibraries of any {}.x", .0.major())]
     Rest(Version),
-    /// The oldest version that its metadata allows; a preference, since programs may do without what is new.
-    #[error("{} or newer by its metadata", .0.truncated(2))]
-    Declared(Version),
+    /// The versions that its metadata allows, from an oldest one on; a preference, since programs may do without what is new.
+    #[error("{0} by its metadata")]
+    Declared(Range),
     /// The version that upstream tested with; a preference.
     #[error("tested with {0}")]
     Recorded(Version),
@@ -276,12 +276,15 @@ impl Want {
             Want::AtLeast(version)
             | Want::Exactly(version)
             | Want::Rest(version)
-            | Want::Declared(version)
             | Want::Recorded(version)
             | Want::Pinned(PinnedTo::Version(version)) => {
                 family.soname_is_version.then(|| version.major())
             }
             Want::Within(range) => range.major().filter(|_| family.soname_is_version),
+            Want::Declared(range) => range
+                .lowest()
+                .map(|oldest| oldest.major())
+                .filter(|_| family.soname_is_version),
             Want::BuildIds(files) => soname_number(files.keys().next()?),
             Want::Preferred(_) | Want::Pinned(PinnedTo::Directory(_)) => None,
         }

@@ -10,11 +10,11 @@ use super::slot::Picked;
 use super::world::{World, serves};
 use crate::catalog::{self, knowledge};
 use crate::inventory::{Code, Installation, Origin};
-use crate::requirements::ImportCertainty;
+use crate::requirements::LibraryRequirement;
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 /// The family that compiles for the GPU at run time, and fails for one that it does not know.
-const COMPILER: &str = "nvrtc";
+pub(super) const COMPILER: &str = "nvrtc";
 
 pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let mut cautions = left_out(world);
@@ -86,21 +86,12 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
 
 /// The newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
 fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
-    let version = installation
-        .version
-        .filter(|_| !world.inventory.gpus_hidden)?;
-    let (needed, by) = world
-        .requirements_of(&installation.family)
-        .filter(|one| one.by.certainty == ImportCertainty::Imported)
-        .filter_map(|one| Some((one.floor()?, &one.by.name)))
-        .filter(|(needed, _)| {
-            version.major() == needed.major() && !version.serves_builds_of(needed)
-        })
-        .max()?;
+    let below = preference::below(installation, world, LibraryRequirement::floor);
+    let (needed, by) = below.filter(|_| !world.inventory.gpus_hidden)?;
     Some(Caution::Older {
         of: installation.title(),
         needed,
-        by: by.clone(),
+        by: by.to_owned(),
     })
 }
 

@@ -234,7 +234,7 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
             }
             if one.family == *family
                 && one.by.certainty == ImportCertainty::Imported
-                && let Some(version) = one.declared()
+                && let Some(version) = one.declared().and_then(Range::lowest)
             {
                 one.want = Want::AtLeast(version);
             }

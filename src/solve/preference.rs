@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use super::cautions::COMPILER;
 use super::constraints::open;
 use super::reason::Criterion;
 use super::slot::{Candidate, Picked, Slot};
@@ -13,7 +14,7 @@ use crate::formats::names;
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin};
 use crate::program::Program;
 use crate::requirements::{ImportCertainty, LibraryRequirement, Want};
-use crate::version::Version;
+use crate::version::{CudaVersion, Version};
 
 type Columns = [(Criterion, Reverse<i64>); 16];
 
@@ -102,7 +103,7 @@ fn columns(
         ),
         (
             Criterion::Declared,
-            i64::from(below_declared(installation, world).is_none()),
+            i64::from(bad == 0 && is_declared(installation, world)),
         ),
         (
             Criterion::CameWithTarget,
@@ -189,20 +190,49 @@ fn named_versions(slot: &Slot<'_>, installation: &Installation, world: &World<'_
     i64::try_from(names.len()).unwrap_or(i64::MAX)
 }
 
-/// The newest of the versions that metadata of imported packages asks for and that it does not reach, and who asks.
-pub(super) fn below_declared<'w>(
+/// True if it has a version that metadata of each imported package allows. A newer NVRTC than the driver makes code that the
+/// driver does not load.
+fn is_declared(installation: &Installation, world: &World<'_>) -> bool {
+    let Some(version) = installation.version else {
+        return true;
+    };
+    let driver = world
+        .inventory
+        .driver
+        .as_ref()
+        .and_then(|driver| driver.cuda);
+    let is_too_new = installation.family == COMPILER
+        && driver.is_some_and(|driver| CudaVersion::of(version) > driver);
+    let mut declared = world
+        .requirements_of(&installation.family)
+        .filter(|one| one.by.certainty == ImportCertainty::Imported)
+        .filter_map(LibraryRequirement::declared)
+        .peekable();
+    declared.peek().is_none() || !is_too_new && declared.all(|range| range.allows(&version))
+}
+
+/// The newest of the oldest versions that imported packages name and that it does not reach, and who names it.
+pub(super) fn below<'w>(
     installation: &Installation,
     world: &World<'w>,
+    oldest: impl Fn(&LibraryRequirement) -> Option<Version>,
 ) -> Option<(Version, &'w str)> {
     let version = installation.version?;
     world
         .requirements_of(&installation.family)
         .filter(|one| one.by.certainty == ImportCertainty::Imported)
-        .filter_map(|one| Some((one.declared()?, one.by.name.as_str())))
+        .filter_map(|one| Some((oldest(one)?, one.by.name.as_str())))
         .filter(|(needed, _)| {
             version.major() == needed.major() && !version.serves_builds_of(needed)
         })
         .max()
+}
+
+pub(super) fn below_declared<'w>(
+    installation: &Installation,
+    world: &World<'w>,
+) -> Option<(Version, &'w str)> {
+    below(installation, world, |one| one.declared()?.lowest())
 }
 
 fn has_whole_version(name: &str) -> bool {

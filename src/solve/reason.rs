@@ -33,7 +33,7 @@ pub enum Criterion {
     PreferredOrigin,
     /// The program opens it by a name that only this version has.
     NamedVersion,
-    /// It is as new as the metadata of the program's packages asks.
+    /// It is as new as the metadata of the program's packages asks, and not known to be bad.
     Declared,
     /// It was installed with the program.
     CameWithTarget,

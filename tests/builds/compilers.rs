@@ -7,7 +7,7 @@ use super::{BLACKWELL, HOPPER, gpu, toolkit, whole};
 use crate::program::wrappers::notes;
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::{SITE, kernel, link, node, python, text};
+use crate::support::parts::{SITE, kernel, library, link, node, python, text};
 
 const DEVICE: &str = "nvidia/cuda_nvcc/nvvm/libdevice/libdevice.10.bc";
 
@@ -508,6 +508,26 @@ fn a_package_whose_kernels_include_headers_gets_those_of_a_toolkit() {
         .any_stdout()
         .stderr_contains(&lines)
         .check();
+    // Nor is anything set that leads another framework away from its wheels, or a person's nvcc.
+    let engine = installed("transformer_engine", "transformer-engine-cu12", "2.17.0");
+    let both = cupy(&[here.clone(), engine]);
+    let code = "import cupy, transformer_engine";
+    assert_eq!(set(&both, code, "CUDA_PATH", None), None);
+    let include = set(&both, code, "NVTE_CUDA_INCLUDE_DIR", None);
+    assert_eq!(include.as_deref(), Some("/opt/cuda-12.4/include"));
+    let in_path = link("/usr/bin/nvcc", "/opt/cuda-12.4/bin/nvcc");
+    assert_eq!(path(&cupy(&[here, in_path]), None), None);
+    // It has headers of its own for an older NVRTC.
+    let old = "/opt/venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib";
+    let old = library(
+        old,
+        "libnvrtc",
+        "12",
+        "12.1.105",
+        "exports = ['nvrtcVersion']",
+    );
+    let served = Run::on(&cupy(&[old]), &words).streams().2;
+    assert!(!served.contains("cuda_runtime.h"), "{served}");
     let silent = python(&[installed("cupy", "cupy-cuda12x", "13.6.0")]);
     Run::on(&silent, &words).any_stdout().stderr("").check();
 }

@@ -151,3 +151,16 @@ fn a_program_for_several_systems_is_named_with_its_module() {
     let run = Run::on(&machine, &["explain", "/opt/model.llamafile"]);
     run.stdout_contains(&["libcudart.so.12"]).check();
 }
+
+#[test]
+fn a_script_beside_a_module_is_a_script() {
+    let files = [
+        text("/opt/llama/llama-menu", "echo menu\n") + "mode = 0o755\n",
+        module("/opt/llama", "libggml-cuda.so", "12", "12.4.127"),
+    ];
+    let machine = machine(&files);
+    let page = Run::on(&machine, &["explain", "/opt/llama/llama-menu"])
+        .any_stdout()
+        .check();
+    assert!(!page.contains("linked statically"), "{page}");
+}

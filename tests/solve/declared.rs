@@ -49,15 +49,20 @@ fn picked(machine: &Machine) -> String {
 #[test]
 fn a_copy_that_is_as_new_as_metadata_asks_comes_before_the_environments_own() {
     let newer = [linker(ELSEWHERE, "12.9.86")];
-    assert_eq!(
-        picked(&machine("nvidia-nvjitlink-cu12>=12.9,<13", &newer)),
-        ELSEWHERE
-    );
+    for requires in [
+        "nvidia-nvjitlink-cu12>=12.9,<13",
+        "nvidia-nvjitlink-cu12 (>=12.9) ; platform_system == \"Linux\"",
+    ] {
+        assert_eq!(picked(&machine(requires, &newer)), ELSEWHERE, "{requires}");
+    }
     // Its neighbours: the own one is new enough, or is what upstream tested with, or the rest is for an extra.
     for requires in [
         "nvidia-nvjitlink-cu12>=12.8,<13",
         "nvidia-nvjitlink-cu12==12.9.86",
         "nvidia-nvjitlink-cu12>=12.9; extra == 'test'",
+        "nvidia-nvjitlink-cu12>=12.9; platform_system == 'Windows'",
+        "nvidia-nvjitlink-cu12>=12.9; python_version < '3.9'",
+        "nvidia-nvjitlink-cu12>=12.8,<12.9.50",
     ] {
         assert_eq!(picked(&machine(requires, &newer)), OWN, "{requires}");
     }

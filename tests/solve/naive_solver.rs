@@ -13,7 +13,7 @@ use cudarun::version::{CudaVersion, Version};
 
 use crate::support::solver_inputs::{self, Dice};
 
-/// Random machines and programs that are tried without `CUDARUN_TESTS_WORLDS`. `.ci/full` tries 6,000.
+/// Random machines and programs that are tried without `CUDARUN_TESTS_WORLDS`. `.ci/full` tries 2,000.
 const FEW: u64 = 250;
 /// For comparisons that take little time.
 const MANY: u64 = 6000;

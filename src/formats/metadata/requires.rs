@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use pep440_rs::{Operator, VersionSpecifier, VersionSpecifiers};
 use regex::Regex;
 
+use crate::range::Range;
 use crate::version::Version;
 
 /// `extra == "gpu"` in a marker, or with the sides exchanged.
@@ -31,6 +32,8 @@ pub struct Requires {
     pub optional: bool,
     /// The extra, if its marker names one only.
     pub extra: Option<String>,
+    /// What its marker says beside an extra; empty if it always counts.
+    pub marker: String,
 }
 
 impl Requires {
@@ -45,6 +48,21 @@ impl Requires {
             }
         }
         None
+    }
+
+    /// The versions that it allows, if there is an oldest one and none is pinned.
+    pub fn declared(&self) -> Option<Range> {
+        let oldest = self.lower_bound().filter(|_| self.pinned().is_none())?;
+        let range: Range = self.versions.parse().ok()?;
+        (range.lowest() == Some(oldest)).then_some(range)
+    }
+
+    /// True if it counts on every Linux with every Python.
+    pub fn is_for_linux(&self) -> bool {
+        let marker = self.marker.replace(['(', ')', '"', '\'', ' '], "");
+        marker
+            .split("and")
+            .all(|part| matches!(part, "" | "platform_system==Linux" | "sys_platform==linux"))
     }
 
     /// The oldest version that it allows.
@@ -78,6 +96,7 @@ pub(super) fn read(text: &str) -> Option<Requires> {
         versions,
         optional: !marked.is_empty(),
         extra: marked.pop_first().filter(|_| marked.is_empty()),
+        marker: marker.trim().trim_start_matches(';').trim().to_owned(),
     })
 }
 
