@@ -27,6 +27,8 @@ pub struct Framework {
     #[serde(default)]
     pub dlopens: Vec<String>,
     pub dlopened_by: Option<Vec<String>>,
+    #[serde(default)]
+    pub opens_lazily: bool,
     pub required_for_gpu: Option<Vec<String>>,
     pub works_without: Option<Vec<String>>,
     pub extension_headers: Option<Vec<String>>,

@@ -162,7 +162,7 @@ fn reported_at_every_start(
             .iter()
             .filter(|caution| caution.must_be_said());
         lines.extend(cautions.map(ToString::to_string));
-        if decision.outcome.is_below_declared() && facts.can_fetch(&decision.outcome) {
+        if decision.outcome.asks_for_newer() && facts.can_fetch(&decision.outcome) {
             lines.push(report::newer_on_offer(program));
         }
         let changes = program.sets_library_path || program.rewrites_library_path();

@@ -350,6 +350,22 @@ struct ExtensionLibrary {
     needed: Vec<String>,
 }
 
+impl Extension {
+    /// True if its file is named for another release of the framework: `torch24` beside torch 2.10.
+    pub(super) fn is_named_for_another_release(&self) -> bool {
+        let Some((framework, version)) = self.framework.split_once(' ') else {
+            return false;
+        };
+        let file = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let own: String = version.split('.').take(2).collect();
+        file.split(framework).skip(1).any(|rest| {
+            let end = rest.find(|character: char| !character.is_ascii_digit());
+            let digits = &rest[..end.unwrap_or(rest.len())];
+            digits.len() > 1 && digits != own
+        })
+    }
+}
+
 impl ExtensionLibrary {
     fn read(host: &Host, path: &Path) -> Option<ExtensionLibrary> {
         let data = host.map(path).ok()?;

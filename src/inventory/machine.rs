@@ -219,21 +219,26 @@ impl Inventory {
     }
 
     /// An extension module of each imported package that does not fit. Of modules whose paths differ in digits alone, one that fits is
-    /// enough: they are variants, for example for several releases of the framework.
+    /// enough: they are variants, for example for several releases of the framework. One that is named for another release is not
+    /// opened beside this one.
     pub fn unfit_extensions(&self) -> impl Iterator<Item = &Extension> {
         let variants = |extension: &Extension| {
             let path = extension.path.to_string_lossy();
             path.replace(|character: char| character.is_ascii_digit(), "")
         };
         let mut fitting = BTreeSet::new();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut unfit: BTreeMap<&str, &Extension> = BTreeMap::new();
         for extension in self.imported_extensions() {
             if self.fits_here(extension) {
                 fitting.insert(variants(extension));
             }
+            *counts.entry(variants(extension)).or_default() += 1;
         }
         for extension in self.imported_extensions() {
-            if !fitting.contains(&variants(extension)) {
+            let key = variants(extension);
+            let is_other = counts[&key] > 1 && extension.is_named_for_another_release();
+            if !is_other && !fitting.contains(&key) {
                 unfit.entry(&extension.package).or_insert(extension);
             }
         }

@@ -172,7 +172,7 @@ impl<'h> StartFacts<'h> {
                 .lacking
                 .iter()
                 .any(|one| one.needs_toolkit() && one.install.is_some())
-            || outcome.is_below_declared();
+            || outcome.asks_for_newer();
         !self.host.is_rerooted()
             && is_lacking
             && matches!(self.lack(outcome, &[], true), Lack::Wheels(_))

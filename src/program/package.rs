@@ -641,6 +641,14 @@ fn asked_by(
         Need::Used
     };
     let mut asked = linked(host, consumer, &asker, need);
+    let is_lazy = candidate
+        .framework
+        .is_some_and(|framework| framework.opens_lazily);
+    for requirement in asked.iter_mut().filter(|_| is_lazy) {
+        if requirement.is_symbols() {
+            requirement.need = Need::Named;
+        }
+    }
     if let Some(bundled) = framework_records::bundled(consumer, &asker) {
         asked.push(bundled);
     } else if candidate.scans_objects()

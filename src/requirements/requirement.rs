@@ -191,6 +191,15 @@ impl LibraryRequirement {
         matches!(self.want, Want::Recorded(_))
     }
 
+    /// True for functions that the asker does without until it calls one.
+    pub fn is_lazy(&self) -> bool {
+        self.is_symbols() && self.need == Need::Named
+    }
+
+    pub fn is_symbols(&self) -> bool {
+        matches!(self.want, Want::Symbols(_))
+    }
+
     pub fn is_pinned(&self) -> bool {
         matches!(self.want, Want::Pinned(_))
     }

@@ -24,14 +24,20 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
             cautions.push(Caution::NoCode { of, gpu });
         }
         cautions.extend(older(installation, world));
-        if world.inventory.has_gpu()
-            && !world.inventory.gpus_hidden
-            && let Some((needed, by)) = preference::below_declared(installation, world)
-        {
+        if !world.inventory.has_gpu() || world.inventory.gpus_hidden {
+            continue;
+        }
+        if let Some((needed, by)) = preference::below_declared(installation, world) {
             cautions.push(Caution::BelowDeclared {
                 of: installation.title(),
                 needed,
                 by: by.to_owned(),
+            });
+        }
+        if let Some(lack) = preference::lazy_lack(installation, world) {
+            cautions.push(Caution::LacksCalled {
+                of: installation.title(),
+                lack,
             });
         }
     }

@@ -650,7 +650,7 @@ pub(super) fn lacking(importer: &Installation, exporter: &Installation) -> Optio
     lacks(exporter, imports, || importer.title())
 }
 
-fn lacks<'s>(
+pub(super) fn lacks<'s>(
     installation: &Installation,
     symbols: impl Iterator<Item = &'s RequiredSymbol>,
     by: impl FnOnce() -> String,

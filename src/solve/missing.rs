@@ -54,10 +54,7 @@ pub fn lack_and_wanted(
     }
     let mut possible = BTreeSet::new();
     let absent = outcome.wanted().map(|absent| absent.family.clone());
-    for family in absent.chain(below_declared(
-        outcome,
-        &World::new(inventory, program, policy),
-    )) {
+    for family in absent.chain(too_old(outcome, &World::new(inventory, program, policy))) {
         if !has_wheels(&family) || !possible.insert(family.clone()) {
             continue;
         }
@@ -161,13 +158,13 @@ fn lack_at_hand(
     Lack::NoOffer(lacking)
 }
 
-/// The families whose pick is older than metadata of the program's packages asks for.
-fn below_declared(outcome: &Outcome, world: &World<'_>) -> Vec<String> {
+/// The families whose pick is older than the program's packages ask for.
+fn too_old(outcome: &Outcome, world: &World<'_>) -> Vec<String> {
     let picks = outcome.plan().map_or(&[][..], |plan| &plan.picks);
     picks
         .iter()
         .map(|pick| &pick.installation)
-        .filter(|installation| preference::below_declared(installation, world).is_some())
+        .filter(|installation| preference::is_too_old(installation, world))
         .map(|installation| installation.family.clone())
         .collect()
 }
@@ -231,6 +228,9 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
                 && (is_tried || one.need < Need::Named)
             {
                 one.need = Need::Linked;
+            }
+            if one.family == *family && one.is_lazy() {
+                one.need = Need::Used;
             }
             if one.family == *family
                 && one.by.certainty == ImportCertainty::Imported

@@ -221,6 +221,9 @@ pub enum Caution {
         needed: Version,
         by: String,
     },
+    /// A package looks these functions up when it calls them.
+    #[error("{} {lack}: such a call ends the program", title(.of))]
+    LacksCalled { of: String, lack: Reason },
     #[error("{} has no code for the GPU of this machine: {}", title(.by), shown(.gpus))]
     Unserved { by: String, gpus: Vec<String> },
     #[error("{} has no code for {} (compute capability {capability})", title(.by), show(.gpu))]
@@ -261,6 +264,7 @@ impl Caution {
                 | Caution::Unserved { .. }
                 | Caution::Older { .. }
                 | Caution::BelowDeclared { .. }
+                | Caution::LacksCalled { .. }
         )
     }
 }
@@ -384,11 +388,16 @@ impl Outcome {
         self.absent().iter().filter(|absent| absent.is_wanted())
     }
 
-    /// True if a pick is older than a package asks for.
-    pub fn is_below_declared(&self) -> bool {
+    /// True if a package asks for a newer library than a pick.
+    pub fn asks_for_newer(&self) -> bool {
         self.plan().is_some_and(|plan| {
             let mut cautions = plan.cautions.iter();
-            cautions.any(|caution| matches!(caution, Caution::BelowDeclared { .. }))
+            cautions.any(|caution| {
+                matches!(
+                    caution,
+                    Caution::BelowDeclared { .. } | Caution::LacksCalled { .. }
+                )
+            })
         })
     }
 

@@ -77,7 +77,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
             installation: filled.installation.clone(),
             asked_by: filled.slot.asked_by(),
             is_older: filled.slot.accepts_older
-                || preference::below_declared(filled.installation, world).is_some(),
+                || preference::is_too_old(filled.installation, world),
             decided_by: filled.decided_by,
             shims: shims(filled.installation, program),
         });

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::cautions::COMPILER;
-use super::constraints::open;
-use super::reason::Criterion;
+use super::constraints::{lacks, open};
+use super::reason::{Criterion, Reason};
 use super::slot::{Candidate, Picked, Slot};
 use super::world::World;
 use super::{cautions, gpus};
@@ -233,6 +233,22 @@ pub(super) fn below_declared<'w>(
     world: &World<'w>,
 ) -> Option<(Version, &'w str)> {
     below(installation, world, |one| one.declared()?.lowest())
+}
+
+/// The functions that a package looks up when it calls them and that it does not have.
+pub(super) fn lazy_lack(installation: &Installation, world: &World<'_>) -> Option<Reason> {
+    world
+        .requirements_of(&installation.family)
+        .filter(|one| one.is_lazy())
+        .find_map(|one| match &one.want {
+            Want::Symbols(symbols) => lacks(installation, symbols.iter(), || one.by.name.clone()),
+            _ => None,
+        })
+}
+
+/// True if packages of the program ask for a newer one.
+pub(super) fn is_too_old(installation: &Installation, world: &World<'_>) -> bool {
+    below_declared(installation, world).is_some() || lazy_lack(installation, world).is_some()
 }
 
 fn has_whole_version(name: &str) -> bool {

@@ -39,6 +39,9 @@ pub(super) fn slots<'a>(world: &World<'a>) -> Result<Slots<'a>, Vec<Unmet>> {
             }
         }
         if slot.candidates.is_empty() {
+            slot.accept_lazy(world);
+        }
+        if slot.candidates.is_empty() {
             slot.accept_older(world);
         } else {
             slots.unpinned.append(&mut split_off);
@@ -309,6 +312,18 @@ impl<'a> Slot<'a> {
             askers: askers(&requirements),
             requirements,
             ..self.clone()
+        }
+    }
+
+    /// Accepts installations without functions that a package looks up only when it calls them.
+    fn accept_lazy(&mut self, world: &World<'a>) {
+        let mut lazy = self.clone();
+        lazy.requirements.retain(|one| !one.is_lazy());
+        if lazy.requirements.len() < self.requirements.len() {
+            lazy.fill(world);
+            if !lazy.candidates.is_empty() {
+                *self = lazy;
+            }
         }
     }
 

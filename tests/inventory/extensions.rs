@@ -332,3 +332,24 @@ fn a_module_lacks_what_a_module_that_it_is_linked_against_lacks() {
     let found = listed(&machine);
     assert_eq!(found[0]["lacks_symbols"], json!([NEWER]));
 }
+
+#[test]
+fn a_file_for_another_release_is_not_opened_beside_this_one() {
+    let with = |names: &[&str]| {
+        let modules: Vec<(&str, String)> = names
+            .iter()
+            .map(|name| (*name, module(&["libc10.so"], &[NEWER])))
+            .collect();
+        environment("", &modules)
+    };
+    assert!(!warns(&with(&[
+        "addon_torch24-cpu.so",
+        "addon_torch25-cpu.so"
+    ])));
+    // Its neighbours: one for this release, and a single file, which is opened whatever its name.
+    assert!(warns(&with(&[
+        "addon_torch26-cpu.so",
+        "addon_torch25-cpu.so"
+    ])));
+    assert!(warns(&with(&["addon_torch24-cpu.so"])));
+}

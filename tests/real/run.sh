@@ -19,5 +19,5 @@ one() {
 export -f one
 export here cudarun
 # The longest ones first.
-printf '%s\n' stacks launchers brought build fetch diagnose images tools needs cases packages pinned children traps proof finder gpu_code frameworks metadata extensions newer headers loader \
+printf '%s\n' stacks launchers brought build fetch diagnose images tools needs cases packages pinned children traps proof finder gpu_code frameworks metadata extensions fitting newer headers loader \
     versions generated described advise | xargs -P "${CUDARUN_REAL_JOBS:-$(nproc)}" -I '{}' bash -c 'one {}'

@@ -4,7 +4,7 @@ use crate::builds::{HOPPER, gpu};
 use crate::support::Run;
 use crate::support::decided::decided;
 use crate::support::machine::Machine;
-use crate::support::parts::{SITE, elf, library, python, text};
+use crate::support::parts::{SITE, SYSTEM, driver, elf, library, python, text};
 
 const OWN: &str = "/opt/venv/lib/python3.12/site-packages/nvidia/nvjitlink/lib";
 const ELSEWHERE: &str = "/usr/local/cuda-12.9/lib64";
@@ -96,4 +96,51 @@ fn where_nothing_is_as_new_a_start_says_so_and_what_to_type() {
     .any_stdout()
     .stderr("")
     .check();
+}
+
+/// A package that opens its object so that functions are looked up when they are called.
+#[test]
+fn a_function_that_is_looked_up_when_it_is_called_keeps_nothing_from_starting() {
+    let directory = "/opt/venv/lib/python3.12/site-packages/nvidia/nccl/lib";
+    let other = "/opt/nccl/lib";
+    let nccl = |directory: &str, exports: &str| {
+        library(
+            directory,
+            "libnccl",
+            "2",
+            "2.27.5",
+            &format!("exports = [{exports}]"),
+        )
+    };
+    let machine = |module: &str, more: &[String]| {
+        let files = [
+            text(&format!("{SITE}/{module}/__init__.py"), ""),
+            elf(
+                &format!("{SITE}/{module}/core.so"),
+                "soname = 'core.so', needed = ['libnccl.so.2'], imports = { 'libnccl.so.2' = ['ncclTeamLsa'] }, \
+                 runpath = '$ORIGIN/../nvidia/nccl/lib'",
+            ),
+            nccl(directory, "'ncclCommCount'"),
+            gpu(HOPPER, "580.95.05"),
+            driver(SYSTEM, "580.95.05"),
+        ];
+        python(&[&files[..], more].concat())
+    };
+    let start = |machine: &Machine, module: &str, path: &str| {
+        let code = format!("import {module}");
+        let run =
+            Run::on(machine, &["export", "python3", "-c", &code]).env("LD_LIBRARY_PATH", path);
+        let (_, status, said) = run.streams();
+        (status, said)
+    };
+    let module = "transformer_engine";
+    let (status, said) = start(&machine(module, &[]), module, "");
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("lacks `ncclTeamLsa`"), "{said}");
+    // Its neighbours: a newer copy is here; a package whose functions are all looked up at once.
+    let newer = machine(module, &[nccl(other, "'ncclCommCount', 'ncclTeamLsa'")]);
+    let (status, said) = start(&newer, module, other);
+    assert_eq!((status, said.contains("ncclTeamLsa")), (0, false), "{said}");
+    let (status, said) = start(&machine("collective", &[]), "collective", "");
+    assert!(status != 0 && said.contains("ncclTeamLsa"), "{said}");
 }
