@@ -4,17 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gpus;
+use super::newer::{self, COMPILER};
 use super::outcome::Caution;
-use super::preference;
 use super::slot::Picked;
 use super::world::{World, serves};
 use crate::catalog::{self, knowledge};
 use crate::inventory::{Code, Installation, Origin};
 use crate::requirements::LibraryRequirement;
 use crate::version::{ComputeCapability, CudaVersion, Version};
-
-/// The family that compiles for the GPU at run time, and fails for one that it does not know.
-pub(super) const COMPILER: &str = "nvrtc";
 
 pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
     let mut cautions = left_out(world);
@@ -27,14 +24,14 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
         if !world.inventory.has_gpu() || world.inventory.gpus_hidden {
             continue;
         }
-        if let Some((needed, by)) = preference::below_declared(installation, world) {
+        if let Some((needed, by)) = newer::below_declared(installation, world) {
             cautions.push(Caution::BelowDeclared {
                 of: installation.title(),
                 needed,
                 by: by.to_owned(),
             });
         }
-        if let Some(lack) = preference::lazy_lack(installation, world) {
+        if let Some(lack) = newer::lazy_lack(installation, world) {
             cautions.push(Caution::LacksCalled {
                 of: installation.title(),
                 lack,
@@ -92,7 +89,7 @@ fn left_out(world: &World<'_>) -> Vec<Caution> {
 
 /// The newest floor of an imported package that a pick does not reach. On hidden GPUs, that was the user's choice.
 fn older(installation: &Installation, world: &World<'_>) -> Option<Caution> {
-    let below = preference::below(installation, world, LibraryRequirement::floor);
+    let below = newer::below(installation, world, LibraryRequirement::floor);
     let (needed, by) = below.filter(|_| !world.inventory.gpus_hidden)?;
     Some(Caution::Older {
         of: installation.title(),

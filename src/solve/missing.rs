@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::fitting::{Offered, fitting};
 use super::machine;
+use super::newer;
 use super::outcome::{MissingWheel, Outcome};
 use super::policy::Policy;
-use super::preference;
 use super::remedy::all_families;
 use super::world::World;
 use crate::catalog::{
@@ -164,7 +164,7 @@ fn too_old(outcome: &Outcome, world: &World<'_>) -> Vec<String> {
     picks
         .iter()
         .map(|pick| &pick.installation)
-        .filter(|installation| preference::is_too_old(installation, world))
+        .filter(|installation| newer::is_too_old(installation, world))
         .map(|installation| installation.family.clone())
         .collect()
 }

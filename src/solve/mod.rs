@@ -35,6 +35,7 @@ mod hint;
 mod hints;
 mod machine;
 mod missing;
+mod newer;
 mod offers;
 mod outcome;
 mod plan;

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 
 use super::cautions;
+use super::newer;
 use super::outcome::{Absent, KeptPreload, PathElement, Pick, Plan, Rejection, Removal, Unpinned};
 use super::policy::Policy;
-use super::preference;
 use super::search::{Filled, Solution};
 use super::slot::Slot;
 use super::world::World;
@@ -76,8 +76,7 @@ pub(super) fn plan(solution: Solution<'_>, world: &World<'_>) -> Plan {
         picks.push(Pick {
             installation: filled.installation.clone(),
             asked_by: filled.slot.asked_by(),
-            is_older: filled.slot.accepts_older
-                || preference::is_too_old(filled.installation, world),
+            is_older: filled.slot.accepts_older || newer::is_too_old(filled.installation, world),
             decided_by: filled.decided_by,
             shims: shims(filled.installation, program),
         });
