@@ -200,7 +200,7 @@ fn leads_astray(program: &Program, variable: &str) -> bool {
         .iter()
         .filter(|package| package.certainty == ImportCertainty::Imported);
     let mut variables = imported
-        .filter_map(|package| framework_of(package))
+        .filter_map(framework_of)
         .flat_map(|framework| &framework.variable);
     variables.any(|one| one.before_wheels && one.name == variable)
 }
