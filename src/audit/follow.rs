@@ -14,6 +14,9 @@ use crate::tree::{self, Decided, Seal};
 /// A person's switch: `off` stops following from here on.
 const SWITCH: &str = "CUDARUN_FOLLOW";
 
+/// The link to the file of this process.
+const EXECUTABLE: &[u8] = b"/proc/self/exe\0";
+
 /// Marks the child of a proof.
 const PROOF: &str = "CUDARUN_PROOF";
 
@@ -51,22 +54,21 @@ pub(crate) struct NewProcess {
     pub environment: *const *const u8,
 }
 
-/// The file of this process. The link's text comes first: where an emulator runs the program, the link itself leads to the emulator.
-fn own_file(buffer: &mut [u8; PATH_LIMIT]) -> Option<(u64, u64)> {
-    const LINK: &[u8] = b"/proc/self/exe\0";
-    let length = system::read_link(LINK, buffer).len();
-    let end = buffer.get_mut(length)?;
-    *end = 0;
-    system::identity(buffer).or_else(|| system::identity(LINK))
+/// The file of this process. The link's text, which `buffer` begins with, comes first: where an emulator runs the program, the link
+/// itself leads to the emulator.
+fn own_file(buffer: &mut [u8; PATH_LIMIT], length: usize) -> Option<(u64, u64)> {
+    *buffer.get_mut(length)? = 0;
+    system::identity(buffer).or_else(|| system::identity(EXECUTABLE))
 }
 
-/// When this process started. An emulator answers for `self` with a time of its own, which each execve changes; Linux 3.17 and newer
-/// have the other name.
 fn start_time(buffer: &mut [u8]) -> u64 {
-    match tree::start_time(system::read_start(b"/proc/thread-self/stat\0", buffer)) {
-        0 => tree::start_time(system::read_start(b"/proc/self/stat\0", buffer)),
-        time => time,
+    for line in tree::PROCESS_LINES {
+        let time = tree::start_time(system::read_start(line.to_bytes_with_nul(), buffer));
+        if time != 0 {
+            return time;
+        }
     }
+    0
 }
 
 impl NewProcess {
@@ -81,10 +83,11 @@ impl NewProcess {
         if is_listed || system::process_id() == 0 || self.has_more_rights() {
             return false;
         }
-        let Some(file) = own_file(buffer) else {
+        let length = system::read_link(EXECUTABLE, buffer).len();
+        let Some(file) = own_file(buffer, length) else {
             return false;
         };
-        let path = system::read_link(b"/proc/self/exe\0", buffer);
+        let path = buffer.get(..length).unwrap_or_default();
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if names::leaves_the_root(name) {
             // Also when cudarun has just decided about it: nothing of cudarun's is below the other root.
@@ -172,8 +175,7 @@ impl NewProcess {
         if cudarun.first() != Some(&b'/') || is_cudarun || !is_trusted(parts, user) {
             return;
         }
-        let path = system::read_link(b"/proc/self/exe\0", buffer);
-        let length = path.len();
+        let length = system::read_link(EXECUTABLE, buffer).len();
         // An executable that was removed or cut off cannot be started again.
         let Some(end) = buffer.get_mut(length) else {
             return;

@@ -1,6 +1,8 @@
 //! The variable by which cudarun is known to the processes below it: which process it decided last, and how that process was
 //! then started. Pure. Compiled into the module, which has no standard library, and into the crate.
 
+use core::ffi::CStr;
+
 /// `PROCESS.START.SEAL.QUESTION.COUNT/DEVICE:INODE,…/CHANGES`: the numbers are hexadecimal. The second part names the
 /// executables that got a plan; launch/tree.rs writes and explains the third.
 pub(crate) const VARIABLE: &str = "CUDARUN_TREE";
@@ -62,6 +64,10 @@ pub(crate) fn leads_to_libraries(text: &[u8]) -> bool {
             matches!(name, Some(b"LD_LIBRARY_PATH" | b"LD_PRELOAD"))
         })
 }
+
+/// The files with this process's line in `/proc`: the first that can be read tells when it started. An emulator answers for `self`
+/// with a time of its own, which each execve changes; Linux 3.17 and newer have the other name.
+pub(crate) const PROCESS_LINES: [&CStr; 2] = [c"/proc/thread-self/stat", c"/proc/self/stat"];
 
 /// The time of a process's start, field 22 of its line in `/proc`; 0 without one. The name, in brackets, may have any
 /// byte.

@@ -411,10 +411,8 @@ fn file_id(path: &Path) -> (u64, u64) {
 
 /// When this process started, as the module reads it; 0 if it cannot be read. Allocates nothing.
 fn start_time() -> u64 {
-    match start_time_in(c"/proc/thread-self/stat") {
-        0 => start_time_in(c"/proc/self/stat"),
-        time => time,
-    }
+    let mut times = tree::PROCESS_LINES.into_iter().map(start_time_in);
+    times.find(|time| *time != 0).unwrap_or_default()
 }
 
 fn start_time_in(path: &CStr) -> u64 {
