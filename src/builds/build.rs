@@ -192,9 +192,13 @@ pub struct CompilerLack {
     pub install: Option<CudaVersion>,
 }
 
-impl CompilerLack {
-    /// True if only a toolkit helps most programs. Headers come in a wheel of their own, of NVRTC's version.
-    pub fn needs_toolkit(&self) -> bool {
-        self.is_needed && self.part != PartKind::Headers
+impl Compilers {
+    /// The CUDA version of the toolkit without which most programs fail. Headers come in a wheel of their own, of NVRTC's version.
+    pub fn toolkit_to_fetch(&self) -> Option<CudaVersion> {
+        self.lacking
+            .iter()
+            .filter(|lack| lack.is_needed && lack.part != PartKind::Headers)
+            .filter_map(|lack| lack.install)
+            .max()
     }
 }

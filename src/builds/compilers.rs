@@ -1,15 +1,17 @@
-//! Compilers and headers that frameworks use while they run: nvcc, ptxas, libdevice, what NVRTC includes. A framework that would find none gets those of an
-//! installed toolkit, by the variable that it reads.
+//! Compilers and headers that frameworks use while they run: nvcc, ptxas, libdevice, what NVRTC includes. A framework that would
+//! find none gets those of an installed toolkit, by the variable that it reads.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::build::{BuildPlan, CompilerLack, CompilerSupply, Compilers, PublishedBuild, Withheld};
+use super::build::{
+    BuildPlan, CompilerLack, CompilerSupply, Compilers, NoToolkit, PublishedBuild, Withheld,
+};
 use super::choice::{is_older, makes_code};
 use super::view;
-use crate::catalog::{Framework, FrameworkCompiler, catalog, knowledge, toolkits};
+use crate::catalog::{FrameworkCompiler, catalog, knowledge, toolkits};
 use crate::environment::Diff;
 use crate::formats::toolchain;
 use crate::host::Host;
@@ -36,27 +38,22 @@ impl Lacking<'_> {
         self.lack.part == PartKind::Nvcc
     }
 
-    /// Gives it the toolkit of a build; it lacks one if there is no plan, but perhaps a toolkit to install, or no place for the
-    /// view.
+    /// Gives it the toolkit of a build; it lacks one if there is no plan, or no place for its view.
     pub fn supply_toolkit(
         &self,
         host: &Host,
-        plan: Result<&BuildPlan, Option<CudaVersion>>,
+        plan: &Result<BuildPlan, Box<NoToolkit>>,
         writes: bool,
         compilers: &mut Compilers,
     ) {
         // A start that cannot have it is no worse than without cudarun.
-        let published = plan.and_then(|plan| {
-            let published = plan.publish(host, writes).map_err(|_| None)?;
-            Ok((plan, published))
-        });
-        let (plan, PublishedBuild { view, diff }) = match published {
-            Ok(published) => published,
-            Err(install) => {
-                let lack = self.lack.clone();
-                compilers.lacking.push(CompilerLack { install, ..lack });
-                return;
-            }
+        let usable = plan.as_ref().ok();
+        let published = usable.and_then(|plan| Some((plan, plan.publish(host, writes).ok()?)));
+        let Some((plan, PublishedBuild { view, diff })) = published else {
+            let install = plan.as_ref().err().and_then(|none| none.install);
+            let lack = self.lack.clone();
+            compilers.lacking.push(CompilerLack { install, ..lack });
+            return;
         };
         let root = view.as_ref().unwrap_or(&plan.toolkit.root);
         let value = root.clone().into_os_string();
@@ -82,7 +79,7 @@ pub fn lacking<'p>(
 ) -> (Vec<Lacking<'p>>, BTreeSet<PathBuf>) {
     let mut found: Vec<Lacking<'p>> = Vec::new();
     let mut watched = BTreeSet::new();
-    if !inventory.has_gpu() || inventory.gpus_hidden {
+    if !inventory.offers_gpu() {
         return (found, watched);
     }
     for package in &program.packages {
@@ -119,11 +116,13 @@ fn lack<'p>(
     }
     present.retain(|file| host.is_file(file));
     let part = PartKind::of_file(&row.part)?;
-    let compilers = present.iter().filter(|_| part != PartKind::Headers);
-    let newest = compilers
+    let newest = present
+        .iter()
         .filter_map(|file| toolchain::release(&host.map(file).ok()?))
         .max();
+    // Headers serve every GPU.
     let old = newest
+        .filter(|_| part != PartKind::Headers)
         .filter(|release| gpus(inventory, row).any(|gpu| is_older(CudaVersion::of(*release), gpu)));
     if !present.is_empty() && old.is_none() {
         return None;
@@ -150,7 +149,8 @@ fn compilers_of(package: &Package) -> &'static [FrameworkCompiler] {
     if package.certainty != ImportCertainty::Imported || package.cpu_only {
         return &[];
     }
-    framework_of(package).map_or(&[], |framework| &framework.compiler)
+    let framework = catalog().framework(&package.name);
+    framework.map_or(&[], |framework| &framework.compiler)
 }
 
 /// The files in which a framework looks for a part.
@@ -195,19 +195,13 @@ fn is_used(package: &Package, row: &FrameworkCompiler, inventory: &Inventory) ->
 
 /// True if another framework of the program would open libraries where this variable leads, instead of those of wheels.
 fn leads_astray(program: &Program, variable: &str) -> bool {
-    let imported = program
+    program
         .packages
         .iter()
-        .filter(|package| package.certainty == ImportCertainty::Imported);
-    let mut variables = imported
-        .filter_map(framework_of)
-        .flat_map(|framework| &framework.variable);
-    variables.any(|one| one.before_wheels && one.name == variable)
-}
-
-fn framework_of(package: &Package) -> Option<&'static Framework> {
-    let mut frameworks = catalog().frameworks.iter();
-    frameworks.find(|framework| framework.name == package.name)
+        .filter(|package| package.certainty == ImportCertainty::Imported)
+        .filter_map(|package| catalog().framework(&package.name))
+        .flat_map(|framework| &framework.variable)
+        .any(|one| one.before_wheels && one.name == variable)
 }
 
 /// The GPUs that the program may use.

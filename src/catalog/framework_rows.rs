@@ -151,7 +151,7 @@ pub enum Sign {
 pub struct Variable {
     pub name: String,
     pub does: String,
-    /// It opens libraries there before those of wheels: other frameworks' needs do not set it.
+    /// It opens libraries there before those of wheels, so cudarun does not set the variable for another framework.
     #[serde(default)]
     pub before_wheels: bool,
 }

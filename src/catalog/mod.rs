@@ -257,6 +257,12 @@ impl Catalog {
             .is_some_and(|(family, _)| family.may_export(symbol))
     }
 
+    pub fn framework(&self, name: &str) -> Option<&Framework> {
+        self.frameworks
+            .iter()
+            .find(|framework| framework.name == name)
+    }
+
     /// Returns the framework that provides this top-level module.
     pub fn framework_of(&self, top_level: &str) -> Option<&Framework> {
         self.frameworks

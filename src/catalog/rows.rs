@@ -373,7 +373,7 @@ pub struct Places {
     pub program: Vec<ProgramModules>,
 }
 
-/// Where a program that is no Python looks for its modules for CUDA.
+/// Where a program other than Python looks for its modules for CUDA.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramModules {

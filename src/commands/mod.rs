@@ -142,12 +142,8 @@ fn reported_at_every_start(
             Style::default(),
         ));
     }
-    let mut picks = decision
-        .outcome
-        .plan()
-        .into_iter()
-        .flat_map(|plan| &plan.picks);
-    let nvrtc = picks.find(|pick| pick.installation.family == "nvrtc");
+    let plan = decision.outcome.plan();
+    let nvrtc = plan.and_then(|plan| plan.pick_of("nvrtc"));
     lines.extend(report::lacking_compilers(
         &facts.compilers,
         nvrtc.and_then(|pick| pick.installation.version.map(CudaVersion::of)),

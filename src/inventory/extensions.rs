@@ -351,6 +351,12 @@ struct ExtensionLibrary {
 }
 
 impl Extension {
+    /// What modules have in common that are variants of one.
+    pub(super) fn path_without_digits(&self) -> String {
+        let path = self.path.to_string_lossy();
+        path.replace(|character: char| character.is_ascii_digit(), "")
+    }
+
     /// True if its file is named for another release of the framework: `torch24` beside torch 2.10.
     pub(super) fn is_named_for_another_release(&self) -> bool {
         let Some((framework, version)) = self.framework.split_once(' ') else {

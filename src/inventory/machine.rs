@@ -162,6 +162,11 @@ impl Inventory {
         self.driver.is_some() && !self.devices.is_empty()
     }
 
+    /// True if a GPU is here and not hidden from the program.
+    pub fn offers_gpu(&self) -> bool {
+        self.has_gpu() && !self.gpus_hidden
+    }
+
     /// True if no process here can reach a GPU, whatever the driver.
     pub fn is_without_gpu(&self) -> bool {
         self.devices.is_empty()
@@ -222,23 +227,20 @@ impl Inventory {
     /// enough: they are variants, for example for several releases of the framework. One that is named for another release is not
     /// opened beside this one.
     pub fn unfit_extensions(&self) -> impl Iterator<Item = &Extension> {
-        let variants = |extension: &Extension| {
-            let path = extension.path.to_string_lossy();
-            path.replace(|character: char| character.is_ascii_digit(), "")
-        };
-        let mut fitting = BTreeSet::new();
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut variants: BTreeMap<String, Vec<&Extension>> = BTreeMap::new();
+        for extension in self.imported_extensions() {
+            variants
+                .entry(extension.path_without_digits())
+                .or_default()
+                .push(extension);
+        }
+        variants.retain(|_, group| !group.iter().any(|one| self.fits_here(one)));
         let mut unfit: BTreeMap<&str, &Extension> = BTreeMap::new();
         for extension in self.imported_extensions() {
-            if self.fits_here(extension) {
-                fitting.insert(variants(extension));
-            }
-            *counts.entry(variants(extension)).or_default() += 1;
-        }
-        for extension in self.imported_extensions() {
-            let key = variants(extension);
-            let is_other = counts[&key] > 1 && extension.is_named_for_another_release();
-            if !is_other && !fitting.contains(&key) {
+            let Some(group) = variants.get(&extension.path_without_digits()) else {
+                continue;
+            };
+            if group.len() == 1 || !extension.is_named_for_another_release() {
                 unfit.entry(&extension.package).or_insert(extension);
             }
         }

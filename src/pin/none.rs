@@ -175,10 +175,7 @@ fn not_found(plan: &Plan, without: &Prediction, all: &Prediction) -> Vec<String>
         // A second shim finds a part only while the first one has it open.
         if all.missing.iter().all(|other| other.name != missing.name)
             && let Some(family) = &missing.family
-            && plan
-                .picks
-                .iter()
-                .any(|pick| pick.installation.family == *family)
+            && plan.pick_of(family).is_some()
         {
             names.insert(missing.name.clone());
         }

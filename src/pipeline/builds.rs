@@ -116,10 +116,9 @@ pub(super) fn compilers(facts: &StartFacts<'_>, common: &Common) -> Result<Compi
             ..BuildRequirements::default()
         };
         let plan = builds::decide(host, &found, &requirements, &program.site_packages);
-        let plan = plan.as_ref().map_err(|none| none.install);
         let writes = publishes(settings);
         for lacking in compile {
-            lacking.supply_toolkit(host, plan, writes, &mut compilers);
+            lacking.supply_toolkit(host, &plan, writes, &mut compilers);
         }
     }
     compilers.watched.extend(watched);

@@ -129,14 +129,9 @@ fn next_best(
     let (Outcome::Plan(before), Outcome::Plan(after)) = (&decision.outcome, &next.outcome) else {
         return Ok(None);
     };
-    let is_in_next = after
-        .picks
-        .iter()
-        .any(|pick| pick.installation.family == culprit.family);
+    let is_in_next = after.pick_of(&culprit.family).is_some();
     let is_used = before
-        .picks
-        .iter()
-        .find(|pick| pick.installation.family == culprit.family)
+        .pick_of(&culprit.family)
         .is_some_and(Pick::is_imported);
     Ok((is_in_next || !is_used)
         .then_some(next)

@@ -141,14 +141,7 @@ impl<'h> StartFacts<'h> {
 
     /// The wheels of a toolkit for frameworks that compile while they run and find no compiler.
     fn lacking_toolkits(&self, at_hand: Option<&BTreeSet<String>>) -> Vec<MissingWheel> {
-        let needed = self
-            .compilers
-            .lacking
-            .iter()
-            .filter(|one| one.needs_toolkit());
-        let versions = needed.filter_map(|one| one.install);
-        let version = versions.max();
-        let wheels = version.and_then(|cuda| {
+        let wheels = self.compilers.toolkit_to_fetch().and_then(|cuda| {
             let wanted = FamilyRange {
                 family: TOOLKIT,
                 range: Range::exactly(cuda.version()),
@@ -167,11 +160,7 @@ impl<'h> StartFacts<'h> {
     /// True if wheels of what the program lacks are on offer. Those of another machine are not fetched here.
     pub fn can_fetch(&self, outcome: &Outcome) -> bool {
         let is_lacking = outcome.wanted().next().is_some()
-            || self
-                .compilers
-                .lacking
-                .iter()
-                .any(|one| one.needs_toolkit() && one.install.is_some())
+            || self.compilers.toolkit_to_fetch().is_some()
             || outcome.asks_for_newer();
         !self.host.is_rerooted()
             && is_lacking

@@ -136,12 +136,15 @@ fn pinnable(
 fn library_of_module(host: &Host, real: &Path) -> Option<String> {
     native::modules(host, real).into_iter().find_map(|module| {
         let data = host.map(&module).ok()?;
-        let elf = Elf::parse(&data).ok()?;
-        let mut needed = elf
-            .needed()
-            .filter_map(|name| std::str::from_utf8(name).ok());
-        needed.find(|name| is_library(name)).map(str::to_owned)
+        linked_library(&Elf::parse(&data).ok()?)
     })
+}
+
+fn linked_library(elf: &Elf<'_>) -> Option<String> {
+    elf.needed()
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .find(|name| is_library(name))
+        .map(|name| file_name(name).to_owned())
 }
 
 /// A library of a known family that a dynamically linked program is linked against, or that its constants name.
@@ -149,11 +152,7 @@ pub(super) fn own_library(host: &Host, real: &Path) -> Option<String> {
     let data = host.map(real).ok()?;
     let elf = Elf::parse(&data).ok()?;
     elf.interpreter()?;
-    elf.needed()
-        .filter_map(|name| std::str::from_utf8(name).ok())
-        .find(|name| is_library(name))
-        .map(|name| file_name(name).to_owned())
-        .or_else(|| first_library(&elf))
+    linked_library(&elf).or_else(|| first_library(&elf))
 }
 
 /// Adds a note about a script that is not read, unless another note already covers it.

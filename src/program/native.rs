@@ -1,4 +1,4 @@
-//! Programs that are no Python and open modules for CUDA, as `profiles/places.toml` lists them.
+//! Programs other than Python that open modules for CUDA, as `profiles/places.toml` lists them.
 
 use std::path::{Path, PathBuf};
 

@@ -393,20 +393,13 @@ impl<'a> PackageReader<'a> {
             only_try(&mut requirements);
         }
         if let Some(distribution) = distribution {
-            let mut declared = framework_records::named_versions(installed, &asker, distribution);
+            let mut named = framework_records::named_versions(installed, &asker, distribution);
             if let Some(reader) = reader {
-                declared.extend(reader.declared(&asker, package.version.as_deref(), cuda_major));
+                named.extend(reader.declared(&asker, package.version.as_deref(), cuda_major));
             }
-            let has_floor = |one: &LibraryRequirement| {
-                requirements
-                    .iter()
-                    .any(|other| other.family == one.family && other.floor().is_some())
-            };
-            let declared: Vec<LibraryRequirement> = declared
-                .into_iter()
-                .filter(|one| one.declared().is_none() || !has_floor(one))
-                .collect();
-            requirements.extend(declared);
+            // A compiled floor says more.
+            named.retain(|one| one.declared().is_none() || !has_floor(&requirements, &one.family));
+            requirements.extend(named);
         }
         if candidate.framework.is_some() {
             let version = package.version.as_deref();
@@ -641,12 +634,12 @@ fn asked_by(
         Need::Used
     };
     let mut asked = linked(host, consumer, &asker, need);
-    let is_lazy = candidate
+    if candidate
         .framework
-        .is_some_and(|framework| framework.opens_lazily);
-    for requirement in asked.iter_mut().filter(|_| is_lazy) {
-        if requirement.is_symbols() {
-            requirement.need = Need::Named;
+        .is_some_and(|framework| framework.opens_lazily)
+    {
+        for symbols in asked.iter_mut().filter(|one| one.is_symbols()) {
+            symbols.need = Need::Named;
         }
     }
     if let Some(bundled) = framework_records::bundled(consumer, &asker) {
@@ -659,6 +652,12 @@ fn asked_by(
         asked.extend(written_in(host, consumer, &asker).0);
     }
     asked
+}
+
+fn has_floor(requirements: &[LibraryRequirement], family: &str) -> bool {
+    requirements
+        .iter()
+        .any(|one| one.family == family && one.floor().is_some())
 }
 
 /// True if the objects are linked against one library in several SONAMEs.

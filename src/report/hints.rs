@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::Style;
 use super::words::{bare_name, joined, quoted_to_show};
-use crate::catalog::{display_name, display_names};
+use crate::catalog::{catalog, display_name, display_names};
 use crate::host::{Unsafe, UnsafeFault};
 use crate::inventory::Extension;
 use crate::program::Pip;
@@ -91,12 +91,9 @@ pub(super) fn fitting_builds(unfit: &[&Extension], pip: Option<&Pip>) -> String 
 /// The command that installs the headers of the CUDA runtime for one version.
 pub(super) fn runtime_headers(cuda: CudaVersion, pip: Option<&Pip>) -> String {
     let call = pip.map_or_else(|| "pip".to_owned(), call);
-    let suffix = if cuda.major < 13 {
-        format!("-cu{}", cuda.major)
-    } else {
-        String::new()
-    };
-    format!("{call} install \"nvidia-cuda-runtime{suffix}=={cuda}.*\"")
+    let runtime = catalog().family("cudart");
+    let wheel = runtime.and_then(|family| family.wheel(cuda.major));
+    format!("{call} install \"{}=={cuda}.*\"", wheel.unwrap_or_default())
 }
 
 /// A setting to change, and its place.

@@ -21,7 +21,7 @@ pub(super) fn cautions(picks: &[&Installation], world: &World<'_>) -> Vec<Cautio
             cautions.push(Caution::NoCode { of, gpu });
         }
         cautions.extend(older(installation, world));
-        if !world.inventory.has_gpu() || world.inventory.gpus_hidden {
+        if !world.inventory.offers_gpu() {
             continue;
         }
         if let Some((needed, by)) = newer::below_declared(installation, world) {

@@ -97,7 +97,7 @@ pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
 
 /// False for a requirement about GPUs where none can be reached.
 fn applies(requirement: &MachineRequirement, inventory: &Inventory) -> bool {
-    !requirement.only_with_gpu || inventory.has_gpu() && !inventory.gpus_hidden
+    !requirement.only_with_gpu || inventory.offers_gpu()
 }
 
 fn facts(inventory: &Inventory) -> MachineFacts {

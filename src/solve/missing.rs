@@ -108,10 +108,7 @@ fn lack_at_hand(
         .collect();
     for family in families {
         let is_picked = match outcome {
-            Outcome::Plan(plan) => plan
-                .picks
-                .iter()
-                .any(|pick| pick.installation.family == *family),
+            Outcome::Plan(plan) => plan.pick_of(family).is_some(),
             Outcome::Nothing { .. } => false,
             // Only what is in the way is known.
             Outcome::Conflict(_) => true,
@@ -192,11 +189,7 @@ fn has_wheels(family: &str) -> bool {
 }
 
 fn framework_of(requirement: &LibraryRequirement) -> Option<&'static Framework> {
-    let name = requirement.by.name.split(' ').next()?;
-    catalog()
-        .frameworks
-        .iter()
-        .find(|framework| framework.name == name)
+    catalog().framework(requirement.by.name.split(' ').next()?)
 }
 
 /// The program as if it could not start without these families. If it tries several SONAMEs, those for the CUDA of its
@@ -223,17 +216,16 @@ fn with_all(world: &World<'_>, families: &BTreeSet<String>) -> Program {
             })
         });
         for one in program.library_requirements_mut() {
-            if one.family == *family
-                && one.asks_for_family()
-                && (is_tried || one.need < Need::Named)
-            {
+            if one.family != *family {
+                continue;
+            }
+            if one.asks_for_family() && (is_tried || one.need < Need::Named) {
                 one.need = Need::Linked;
             }
-            if one.family == *family && one.is_lazy() {
+            if one.is_lazy() {
                 one.need = Need::Used;
             }
-            if one.family == *family
-                && one.by.certainty == ImportCertainty::Imported
+            if one.by.certainty == ImportCertainty::Imported
                 && let Some(version) = one.declared().and_then(Range::lowest)
             {
                 one.want = Want::AtLeast(version);

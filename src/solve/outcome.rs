@@ -358,6 +358,12 @@ pub struct ContradictionSide {
 }
 
 impl Plan {
+    pub fn pick_of(&self, family: &str) -> Option<&Pick> {
+        self.picks
+            .iter()
+            .find(|pick| pick.installation.family == family)
+    }
+
     /// The CUDA major that all picks share.
     pub fn cuda(&self) -> Option<u32> {
         let mut majors = self.picks.iter().filter_map(|pick| pick.installation.cuda);

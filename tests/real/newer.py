@@ -156,7 +156,7 @@ def linked_code(machine):
 
 
 def newer_cudnn(machine, name, module, required, needed, options):
-    torch = machine.package("torch", "torch", f"2.9.{needed}", "", f"{PINNED.replace('==', ' == ')}")
+    torch = machine.package("torch", "torch", f"2.9.{needed}", "", PINNED)
     package = machine.package(module, module, "2.17.0", GATE.replace("NEEDED", str(needed)), *required)
     library(package, module, VERSION, lib(PINNED, "cudnn") / "libcudnn.so.9")
     options = [*options, "--also", lib(NEWEST, "cudnn")]
