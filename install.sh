@@ -3,7 +3,8 @@
 #
 #   ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
 #   ./install.sh --to DIR          into DIR
-#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
+#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM;
+#                                  of a directory with several, the archive for this machine
 #   ./install.sh --uninstall       removes it again (with the same --to)
 set -eu
 
@@ -22,7 +23,7 @@ main() {
             ;;
         --uninstall) uninstall=yes ;;
         -h | --help)
-            sed -n '2,7s/^# \{0,1\}//p' "$0"
+            sed -n '2,8s/^# \{0,1\}//p' "$0"
             exit 0
             ;;
         *) fail "unknown option $1" "see $0 --help" ;;
@@ -102,7 +103,7 @@ of_archive() {
     [ -f "$program" ] && [ -f "$manual" ] && [ -f "$bash" ] && [ -f "$zsh" ] && [ -f "$fish" ] || return 1
     "$program" --version >/dev/null 2>&1 ||
         fail "the cudarun of this archive does not run here" \
-            "it is for x86-64 Linux with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
+            "take the archive for $(uname -m) with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
 }
 
 unpack() {
@@ -118,7 +119,8 @@ unpack() {
         [ -n "$sum" ] || fetch "$archive.sha256" "$file.sha256" || true
         ;;
     esac
-    named="name a release archive: cudarun-VERSION-x86_64-linux.tar.gz"
+    named="name a release archive: cudarun-VERSION-$(uname -m)-linux.tar.gz"
+    [ ! -d "$file" ] || for file in "$archive"/cudarun-*-"$(uname -m)"-linux.tar.gz; do archive=$file; done
     [ -f "$file" ] || fail "$archive is no file" "$named"
     if [ -z "$sum" ]; then
         [ -f "$file.sha256" ] ||

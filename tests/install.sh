@@ -138,6 +138,10 @@ mv "$archive.sha256" "$work/aside"
 takes --archive "$archive" --sha256 "$sum"
 takes --archive="$address" --sha256="${sum^^}"
 mv "$work/aside" "$archive.sha256"
+mkdir "$work/several"
+cp "$archive" "$archive.sha256" "$work/several"
+touch "$work/several/${name/$(uname -m)/other}.tar.gz"
+takes --archive "$work/several"
 tar -C "$work" -xzf "$archive"
 (cd / && env PATH=/usr/bin:/bin "$work/$name/install.sh" --to "$to" >/dev/null) || fail "not from an unpacked archive"
 away "$work/$name/install.sh" --to "$to" --uninstall
@@ -157,6 +161,8 @@ refuses "is not what its checksum says" "fetch it again" "$install" --to "$to" -
 refuses "other.tar.gz.sha256 is empty" "--sha256" "$install" --to "$to" --archive "$work/other.tar.gz"
 refuses "cannot be had" "look at the address" "$install" --to "$to" --archive "$address.nowhere"
 refuses "is no file" "cudarun-VERSION" "$install" --to "$to" --archive "$work/nowhere"
+mkdir "$work/none"
+refuses "is no file" "cudarun-VERSION-$(uname -m)" "$install" --to "$to" --archive "$work/none"
 tar -C "$work" -czf "$work/other.tar.gz" other.tar.gz.sha256
 (cd "$work" && sha256sum other.tar.gz >other.tar.gz.sha256)
 refuses "is no release archive of cudarun" "cudarun-VERSION" "$install" --to "$to" --archive "$work/other.tar.gz"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes every package of a release and tries it as docs/install.md says, whose blocks it runs: tests/release.sh
 #
-# Needs cargo, python3 with venv, gcc, man-db and binutils; root for the Debian package, and with mmdebstrap for the older systems.
+# Needs cargo, python3 with venv, gcc, man-db, binutils and what .ci/release needs; root for the Debian package, and with mmdebstrap
+# for the older systems. What is for aarch64 is installed by tests/arm/.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/.."
 checkout=$PWD
@@ -54,11 +55,10 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 step "the packages"
 .ci/release "$work/built" >"$work/files"
 cat "$work/files"
-[ "$(wc -l <"$work/files")" = 4 ] || fail "four files are a release"
+[ "$(wc -l <"$work/files")" = 7 ] || fail "seven files are a release"
 step "the packages again"
 .ci/release "$work/again" >/dev/null
 cat "$work/again"/*.sha256 | diff - <(cat "$work/built"/*.sha256) || fail "the same sources give other files"
-wheel=$(realpath "$work/built"/*.whl)
 
 # Tools that are only for trying; the versions are those that were tried.
 tries=$cache/tools/tries-2
@@ -69,14 +69,17 @@ if [ ! -x "$tries/bin/auditwheel" ]; then
     "$tries/bin/pip" install auditwheel==6.8.2
 fi
 
-step "the binary"
-"$tries/bin/auditwheel" show "$wheel" | tr '\n' ' ' | grep -q 'consistent with the following platform tag: "manylinux_2_17_x86_64"' ||
-    fail "the wheel is not for glibc 2.17: $("$tries/bin/auditwheel" show "$wheel")"
-binary=$target/x86_64-unknown-linux-gnu/release/cudarun
-# A binary without link-time optimisation names the loader too, which is in every process (__tls_get_addr).
-needed=$(readelf -d "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux' | sort | tr '\n' ' ')
-# Before glibc 2.34 threads and dlopen were libraries of their own.
-[ "$needed" = "libc.so.6 libdl.so.2 libpthread.so.0 " ] || fail "the binary needs $needed"
+step "the binaries"
+for machine in aarch64 x86_64; do
+    wheel=$(realpath "$work/built"/*"$machine".whl)
+    "$tries/bin/auditwheel" show "$wheel" | tr '\n' ' ' | grep -q "consistent with the following platform tag: \"manylinux_2_17_$machine\"" ||
+        fail "the wheel is not for glibc 2.17: $("$tries/bin/auditwheel" show "$wheel")"
+    binary=$target/$machine-unknown-linux-gnu/release/cudarun
+    # A binary without link-time optimisation names the loader too, which is in every process (__tls_get_addr).
+    needed=$(readelf -d "$binary" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux' | sort | tr '\n' ' ')
+    # Before glibc 2.34 threads and dlopen were libraries of their own.
+    [ "$needed" = "libc.so.6 libdl.so.2 libpthread.so.0 " ] || fail "the binary needs $needed"
+done
 # The module for the loader is in it and works: a search path of the program's own brings the wrong copy, where no
 # library path is enough.
 mkdir "$work/wrong" "$work/right"

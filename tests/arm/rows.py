@@ -1,15 +1,17 @@
-"""cudarun for aarch64 in an emulated userland: tests/arm/rows.py PATH-TO-cudarun PATH-TO-measure
+"""cudarun for aarch64 in an emulated userland: tests/arm/rows.py RELEASE PATH-TO-measure
 
-Both programs are for aarch64. An arm64 Debian with its own loader and Python, and NVIDIA's real wheels for aarch64, run by
-qemu-aarch64-static: what is installed is listed; for each dynamic file the model of the loader says what the loader says; a cuDNN
+RELEASE is a directory with the archive, the wheel and the Debian package for aarch64, and measure a program for it. An arm64 Debian
+with its own loader and Python, and NVIDIA's real wheels for aarch64, run by qemu-aarch64-static: cudarun is installed from each of
+the three; what is installed is listed; for each dynamic file the model of the loader says what the loader says; a cuDNN
 of which half comes from LD_LIBRARY_PATH is whole with cudarun in each mode, through bash and make as well; a set is proved as far
 as it goes without a driver; wheels of this machine are fetched. Each row has its control, the same without cudarun. There is no GPU,
 and no time is measured.
 
 Needs root, mmdebstrap, qemu-user-static and a kernel that lets binfmt_misc be set; a line says what is missing. The userland and the
-wheels are kept in ~/.cache/cudarun-tests (1.5 GB).
+wheels are kept in ~/.cache/cudarun-tests (1.5 GB). With --missing alone, it only prints what is missing, and fails if nothing is.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -24,8 +26,8 @@ import loader
 from checks import case
 from wheels import AARCH64, CACHE, LOADERS, MACHINES, alone, link, unpacked
 
-ROOT = CACHE / "arm64" / "bookworm"
-PACKAGES = "python3 python3-pip bash coreutils make libc-bin dash findutils grep sed libstdc++6 util-linux mawk tar gzip binutils"
+ROOT = CACHE / "arm64" / "bookworm-2"
+PACKAGES = "python3 python3-pip dpkg diffutils bash coreutils make libc-bin dash findutils grep sed libstdc++6 util-linux mawk tar gzip binutils"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 # The first 20 bytes of a program for aarch64, and which of their bits count.
 MAGIC = (
@@ -34,6 +36,23 @@ MAGIC = (
 )
 NEW, OLD = "nvidia-cudnn-cu12==9.10.2.21", "nvidia-cudnn-cu12==9.5.1.17"
 CUDA = ["nvidia-cuda-runtime-cu12==12.8.90", "nvidia-cuda-nvrtc-cu12==12.8.93", "nvidia-nvjitlink-cu12==12.8.93"]
+TOOLKIT = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-cccl==13.0.85"]
+TOOLKIT += ["nvidia-cuda-runtime==13.0.96"]
+JAX = ["jax==0.8.3", "jaxlib==0.8.3", "jax-cuda12-pjrt==0.8.3", "jax-cuda12-plugin==0.8.3", "scipy==1.15.3", "ml-dtypes==0.5.3"]
+JAX += ["opt-einsum==3.4.0", "numpy==2.2.6"]
+CTRANSLATE2 = ["ctranslate2==4.8.5", "numpy==2.2.6", "pyyaml==6.0.2", "setuptools==80.9.0"]
+# Prints what jax's plug-in loads as cuDNN, and the directories of its files in this process.
+OF_JAX = """
+import os
+from jax_plugins import xla_cuda12
+try:
+    xla_cuda12.initialize()
+except RuntimeError:
+    pass
+version = xla_cuda12.cuda_versions.cudnn_get_version()
+files = {line[line.index("/"):].strip() for line in open("/proc/self/maps") if "libcudnn" in line}
+print(version, *sorted({os.path.dirname(os.path.realpath(file)) for file in files}))
+"""
 # Prints cuDNN's version, and the directories of its files in this process.
 PROGRAM = """
 import ctypes, os
@@ -51,14 +70,29 @@ def missing():
     for tool in ("mmdebstrap", "qemu-aarch64-static"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    if not (BINFMT / "register").exists():
+    try:
+        with emulator():
+            return None
+    except OSError as error:
+        return f"binfmt_misc cannot be set: {error}"
+
+
+@contextlib.contextmanager
+def emulator():
+    """Lets the kernel start programs for aarch64, if it does not; afterwards all is as before."""
+    own, is_mounted = BINFMT / "cudarun-arm64", (BINFMT / "register").exists()
+    if not is_mounted:
         subprocess.run(["mount", "-t", "binfmt_misc", "none", BINFMT], stderr=subprocess.DEVNULL)
-    if not any("aarch64" in name.name or "arm64" in name.name for name in BINFMT.glob("*")):
-        try:
+    is_known = any("aarch64" in name.name or "arm64" in name.name for name in BINFMT.glob("*"))
+    try:
+        if not is_known:
             (BINFMT / "register").write_text(MAGIC)
-        except OSError as error:
-            return f"binfmt_misc cannot be set: {error}"
-    return None
+        yield
+    finally:
+        if not is_known and own.exists():
+            own.write_text("-1")
+        if not is_mounted:
+            subprocess.run(["umount", BINFMT], stderr=subprocess.DEVNULL)
 
 
 def userland():
@@ -77,18 +111,19 @@ def userland():
 
 
 class Machine:
-    def __init__(self, cudarun, measure):
+    def __init__(self, release, measure):
         self.home = ROOT / "home" / "tests"
-        shutil.rmtree(self.home, ignore_errors=True)
-        self.home.mkdir(parents=True)
-        for program, name in ((cudarun, "cudarun"), (measure, "measure")):
-            shutil.copy(program, ROOT / "usr" / "bin" / name)
+        for before in (self.home, ROOT / "usr" / "local"):
+            shutil.rmtree(before, ignore_errors=True)
+            before.mkdir(parents=True)
+        shutil.copytree(release, self.home / "release")
+        shutil.copy(measure, ROOT / "usr" / "bin")
         self.site = self.environment("own", NEW, *CUDA)
-        old = self.environment("other", OLD)
+        self.old = self.environment("other", OLD) / "nvidia" / "cudnn" / "lib"
         # Half of another release, as a person's variable leaves it.
         self.half = self.home / "half"
         self.half.mkdir()
-        for file in (old / "nvidia" / "cudnn" / "lib").glob("libcudnn_[ao]*.so.9"):
+        for file in self.old.glob("libcudnn_[ao]*.so.9"):
             os.link(file, self.half / file.name)
         (self.home / "program.py").write_text(PROGRAM)
         (self.home / "Makefile").write_text("all:\n\t@python3 program.py\n")
@@ -106,7 +141,7 @@ class Machine:
 
     def run(self, *words, timeout=300, **variables):
         """Runs a command in the userland, as one does in the environment `own`."""
-        env = {"PATH": f"{inside(self.home)}/own/bin:/usr/bin:/bin:/sbin", "HOME": inside(self.home)}
+        env = {"PATH": f"{inside(self.home)}/own/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": inside(self.home)}
         # Set in there: the variables are not for programs of this machine.
         variables = [f"{name}={value}" for name, value in {**env, **variables}.items()]
         words = ["chroot", ROOT, "env", "-i", "-C", inside(self.home), *variables, *words]
@@ -115,6 +150,30 @@ class Machine:
 
 def inside(path):
     return "/" + str(path.relative_to(ROOT))
+
+
+def installed(machine):
+    """In each form; the archive's stays, for the other rows."""
+    own = f"{inside(machine.home)}/own/bin"
+    pip = f"/usr/bin/python3 -m pip --python {own}/python3"
+    forms = (
+        ("a wheel", f"{pip} install --no-index release/*aarch64.whl", own, f"{pip} uninstall -y cudarun"),
+        # What it depends on is unpacked, and nothing has told dpkg.
+        ("a Debian package", "dpkg --force-all -i release/*arm64.deb", "/usr/bin", "dpkg -P cudarun"),
+        ("an archive", "tar -xzf release/*aarch64-linux.tar.gz && cudarun-*/install.sh --to /usr/local", "/usr/local/bin", "true"),
+    )
+    for form, install, directory, uninstall in forms:
+        control = machine.run(f"{directory}/cudarun", "true")
+        done = machine.run("sh", "-ec", install)
+        started = machine.run(f"{directory}/cudarun", "sh", "-c", "echo started")
+        removed = machine.run("sh", "-ec", uninstall)
+        case(
+            f"installed from {form}",
+            (control.returncode == 127, "the control: it is there"),
+            (done.returncode == 0, f"{done.stdout}{done.stderr}"),
+            (started.stdout == "started\n" and not started.stderr, f"{started.stdout}{started.stderr}"),
+            (removed.returncode == 0, removed.stderr),
+        )
 
 
 def listed(machine):
@@ -225,6 +284,50 @@ def proved(machine):
     case("without a driver there is no more", (done.returncode != 0 and "no NVIDIA GPU is reachable" in done.stdout + done.stderr, done.stdout + done.stderr))
 
 
+def compiled(machine):
+    """The toolkit for a build, whose compiler is started."""
+    site = machine.environment("toolkit", *TOOLKIT)
+    # As pip makes them.
+    for program in site.glob("nvidia/cu13/**/bin/*"):
+        program.chmod(0o755)
+    path = f"{inside(machine.home)}/toolkit/bin:/usr/local/bin:/usr/bin:/bin"
+    (machine.home / "empty.ptx").write_text(".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n")
+    script = 'nvcc --version | grep -o "release [0-9.]*"; ptxas -arch=sm_90 -o empty.cubin empty.ptx && readelf -h empty.cubin | grep -o CUDA; echo "$CUDA_HOME"'
+    control = machine.run("sh", "-c", script, PATH=path)
+    done = machine.run("cudarun", "--build", "sh", "-c", script, PATH=path)
+    case(
+        "nvcc and ptxas of wheels for a build",
+        (control.returncode == 0 and not control.stdout.strip(), f"the control: {control.stdout}"),
+        (done.stdout.startswith("release 13.0\nCUDA\n"), f"{done.stdout}{done.stderr}"),
+    )
+
+
+def frameworks(machine):
+    """What explain says about programs of frameworks, and the cuDNN that jax's plug-in gets."""
+    site = machine.environment("jax", *JAX, NEW, *CUDA)
+    own = inside(site / "nvidia" / "cudnn" / "lib")
+    python = f"{inside(machine.home)}/jax/bin/python3"
+    (machine.home / "of_jax.py").write_text(OF_JAX)
+    control = machine.run(python, "of_jax.py", LD_LIBRARY_PATH=inside(machine.old))
+    done = machine.run("cudarun", python, "of_jax.py", LD_LIBRARY_PATH=inside(machine.old))
+    explained = machine.run("cudarun", "explain", python, "of_jax.py")
+    case(
+        "the plug-in of jax gets the cuDNN that it needs",
+        (control.stdout.startswith("90501 "), f"the control: {control.stdout}{control.stderr}"),
+        (done.stdout == f"91002 {own}\n", f"{done.stdout}{done.stderr}"),
+        ("libcudnn.so.9, 9.8 or newer" in explained.stdout, f"{explained.stdout}{explained.stderr}"),
+    )
+    machine.environment("ctranslate2", *CTRANSLATE2)
+    python = f"{inside(machine.home)}/ctranslate2/bin/python3"
+    explained = machine.run("cudarun", "explain", python, "-c", "import ctranslate2")
+    started = machine.run("cudarun", python, "-c", "import ctranslate2; print(ctranslate2.get_cuda_device_count())")
+    case(
+        "ctranslate2 for aarch64 is built without CUDA, and said to be",
+        ("is built without CUDA" in explained.stdout, explained.stdout),
+        (started.stdout == "0\n" and not started.stderr, f"{started.stdout}{started.stderr}"),
+    )
+
+
 def fetched(machine):
     control = machine.run("python3", "-c", "import ctypes; ctypes.CDLL('libcurand.so.10')")
     asked = machine.run("cudarun", "fetch", "--dry-run", "--json", "curand=10.3.9")
@@ -245,20 +348,22 @@ def fetched(machine):
 
 
 def main():
-    if (why := missing()) is not None:
-        sys.exit(print(f"skipped  cudarun for aarch64: {why}"))
-    userland()
-    inner = os.environ.get("CUDARUN_ARM_INNER")
-    if not inner:
-        command = ["unshare", "--mount", sys.executable, *sys.argv]
-        sys.exit(subprocess.run(command, env={**os.environ, "CUDARUN_ARM_INNER": "1"}).returncode)
+    if not os.environ.get("CUDARUN_ARM_INNER") and (why := missing()) is not None:
+        sys.exit(print(why))
+    if sys.argv[1:] == ["--missing"]:
+        sys.exit(1)
+    if not os.environ.get("CUDARUN_ARM_INNER"):
+        with emulator():
+            userland()
+            command = ["unshare", "--mount", sys.executable, *sys.argv]
+            sys.exit(subprocess.run(command, env={**os.environ, "CUDARUN_ARM_INNER": "1"}).returncode)
     for kind, source, place in (("proc", "proc", "proc"), ("tmpfs", "tmpfs", "dev"), ("tmpfs", "tmpfs", "tmp")):
         subprocess.run(["mount", "-t", kind, source, ROOT / place], check=True)
     for node in ("null", "zero", "urandom"):
         (ROOT / "dev" / node).touch()
         subprocess.run(["mount", "--bind", f"/dev/{node}", ROOT / "dev" / node], check=True)
     machine = Machine(*map(Path, sys.argv[1:3]))
-    for rows in (listed, closures, pinned, proved, fetched):
+    for rows in (installed, listed, closures, pinned, proved, compiled, frameworks, fetched):
         rows(machine)
     shutil.rmtree(machine.home)
     sys.exit(checks.failures > 0)

@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# Builds cudarun for aarch64 and tries it in an emulated Debian: tests/arm/run.sh
+# Tries the release for aarch64 in an emulated Debian: tests/arm/run.sh
 #
-# Needs the target (rustup target add aarch64-unknown-linux-gnu), gcc-aarch64-linux-gnu and libc6-dev-arm64-cross, and what
-# tests/arm/rows.py needs: root, mmdebstrap, qemu-user-static, python3 with pip. Downloads 1.5 GB once. A line says what is missing.
+# Makes the release, or what has changed of it, and needs what .ci/release and tests/arm/rows.py need: root, mmdebstrap,
+# qemu-user-static, libc6-dev-arm64-cross, python3 with pip. A line says what is missing.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
-target=aarch64-unknown-linux-gnu
-if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target/lib" ] || ! command -v aarch64-linux-gnu-gcc >/dev/null; then
-    echo "skipped: nothing compiles for aarch64 here"
+if why=$(python3 tests/arm/rows.py --missing); then
+    echo "skipped  cudarun for aarch64: $why"
     exit 0
 fi
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-cargo build --locked --quiet --target "$target" --bin cudarun --example measure
-built=${CARGO_TARGET_DIR:-target}/$target/debug
-python3 tests/arm/rows.py "$built/cudarun" "$built/examples/measure"
+export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO:-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS:-16}
+release=$(mktemp -d)
+trap 'rm -rf "$release"' EXIT
+.ci/release "$release" >/dev/null
+# With the linker of the release, what was compiled for it serves here as well.
+target=aarch64-unknown-linux-gnu
+CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(find "${XDG_CACHE_HOME:-$HOME/.cache}/cargo-zigbuild" -name "zigcc-$target.2.17*.sh" -printf '%T@ %p\n' |
+    sort -n | sed -n '$s/[^ ]* //p')
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER
+cargo build --locked --quiet --release --target "$target" --example measure
+python3 tests/arm/rows.py "$release" "${CARGO_TARGET_DIR:-target}/$target/release/examples/measure"
