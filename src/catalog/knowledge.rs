@@ -51,6 +51,14 @@ impl Knowledge {
             .map(|branch| branch.cuda)
     }
 
+    /// The CUDA version of the driver in a release of Jetson's system.
+    pub fn cuda_of_tegra(&self, release: Version) -> Option<CudaVersion> {
+        let rows = self.drivers.tegra.iter();
+        rows.filter(|row| release.numbers().starts_with(row.l4t.numbers()))
+            .max_by_key(|row| row.l4t.numbers().len())
+            .map(|row| row.cuda)
+    }
+
     /// The CUDA version that brought a version of PTX.
     pub fn cuda_of_ptx(&self, version: &str) -> Option<CudaVersion> {
         self.drivers

@@ -171,7 +171,17 @@ pub struct Drivers {
     pub floor: Vec<DriverOfCuda>,
     pub branch: Vec<Branch>,
     pub toolkit: Vec<DriverOfCuda>,
+    pub tegra: Vec<TegraRelease>,
     pub ptx: Vec<(String, CudaVersion)>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TegraRelease {
+    pub l4t: Version,
+    pub cuda: CudaVersion,
+    pub source: String,
+    pub date: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,21 +10,46 @@ use crate::version::Version;
 
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
+/// Of Jetson's system.
+const TEGRA: &str = "/etc/nv_tegra_release";
+/// Older than any driver that runs a CUDA of today: Jetson's kernels give their own release as the driver's.
+const LEAST: u32 = 100;
 
 pub(super) fn kernel(scan: &mut ScanContext<'_>) -> Option<KernelDriver> {
     scan.watch(MODULE);
     scan.watch(PROC);
-    let (version, from) = version(scan.host)?;
-    let cuda = knowledge().cuda_of_driver(version);
+    scan.watch(TEGRA);
+    of_host(scan.host)
+}
+
+pub(super) fn is_there(host: &Host) -> bool {
+    of_host(host).is_some()
+}
+
+/// Where the kernel does not number its driver as elsewhere, the one that elsewhere came with the same CUDA stands for it.
+fn of_host(host: &Host) -> Option<KernelDriver> {
+    let release = host.read_text(Path::new(TEGRA)).ok();
+    let of_tegra = release
+        .and_then(|text| l4t(&text))
+        .and_then(|release| knowledge().cuda_of_tegra(release));
+    let (version, from) = match (version(host), of_tegra) {
+        (Some((version, from)), _) if version.major() >= LEAST => (version, from),
+        (_, Some(cuda)) => (knowledge().driver_of_cuda(cuda)?, TEGRA),
+        (numbered, None) => numbered?,
+    };
     Some(KernelDriver {
         version,
-        cuda,
+        cuda: of_tegra.or_else(|| knowledge().cuda_of_driver(version)),
         from: PathBuf::from(from),
     })
 }
 
-pub(super) fn is_there(host: &Host) -> bool {
-    version(host).is_some()
+/// `# R36 (release), REVISION: 4.3, GCID: …`: 36.4.3.
+fn l4t(text: &str) -> Option<Version> {
+    let (major, rest) = text.strip_prefix("# R")?.split_once(' ')?;
+    let (_, rest) = rest.split_once("REVISION: ")?;
+    let (minor, _) = rest.split_once(',')?;
+    format!("{major}.{minor}").parse().ok()
 }
 
 fn version(host: &Host) -> Option<(Version, &'static str)> {
@@ -59,5 +84,15 @@ mod tests {
         assert_eq!(version_of_proc(closed).unwrap().to_string(), "375.74");
         assert_eq!(version_of_proc("NVRM version: nothing\n"), None);
         assert_eq!(version_of_proc(""), None);
+    }
+
+    #[test]
+    fn reads_the_release_of_jetsons_system() {
+        let release = |text| l4t(text).map(|version| version.to_string());
+        let orin = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\n# KERNEL_VARIANT: oot\n";
+        assert_eq!(release(orin).as_deref(), Some("36.4.3"));
+        for other in ["", "# R36", "# R (release), REVISION: ,", "R36 (release), REVISION: 4.3,"] {
+            assert_eq!(release(other), None, "{other:?}");
+        }
     }
 }

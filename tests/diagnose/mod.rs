@@ -3,6 +3,7 @@
 use cudarun::diagnose::{Chain, LogReader, Message};
 
 mod answers;
+mod arm;
 mod command;
 mod cures;
 mod doctor;

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
+mod arm;
 mod findings;
 mod platform;
 mod save;
