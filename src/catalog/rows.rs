@@ -162,6 +162,7 @@ pub struct GpuArchitecture {
     pub cuda: Vec<CudaVersion>,
     #[serde(default)]
     pub on_a_chip: bool,
+    pub device_tree: Option<String>,
 }
 
 /// `drivers.toml`

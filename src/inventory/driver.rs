@@ -91,7 +91,12 @@ mod tests {
         let release = |text| l4t(text).map(|version| version.to_string());
         let orin = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic\n# KERNEL_VARIANT: oot\n";
         assert_eq!(release(orin).as_deref(), Some("36.4.3"));
-        for other in ["", "# R36", "# R (release), REVISION: ,", "R36 (release), REVISION: 4.3,"] {
+        for other in [
+            "",
+            "# R36",
+            "# R (release), REVISION: ,",
+            "R36 (release), REVISION: 4.3,",
+        ] {
             assert_eq!(release(other), None, "{other:?}");
         }
     }

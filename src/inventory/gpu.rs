@@ -1,4 +1,4 @@
-//! The GPUs, read from the kernel driver's list and from PCI device ids; no library is called.
+//! The GPUs, read from the kernel driver's list and from PCI device ids, or the device tree; no library is called.
 //!
 //! A GPU counts as present when its device node is visible. The kernel module may know more: a container can be given
 //! none of the GPUs of its host.
@@ -11,6 +11,7 @@ use crate::catalog;
 use crate::host::Host;
 
 const GPUS: &str = "/proc/driver/nvidia/gpus";
+const DEVICE_TREE: &str = "/proc/device-tree";
 
 pub(super) fn list(scan: &mut ScanContext<'_>) -> Vec<Gpu> {
     let mut gpus = Vec::new();
@@ -19,7 +20,36 @@ pub(super) fn list(scan: &mut ScanContext<'_>) -> Vec<Gpu> {
         scan.watch(directory.join("information"));
         gpus.extend(read(scan.host, &directory));
     }
+    if gpus.is_empty() {
+        gpus.extend(of_processor(scan));
+    }
     gpus
+}
+
+/// The GPU of a system on a chip, which the kernel's driver does not list.
+fn of_processor(scan: &mut ScanContext<'_>) -> Option<Gpu> {
+    let tree = Path::new(DEVICE_TREE);
+    scan.watch(tree.join("compatible"));
+    let compatible = scan.host.read_text(&tree.join("compatible")).ok()?;
+    let row = catalog::architectures().iter().find(|row| {
+        let names = compatible.split('\0');
+        row.device_tree
+            .as_ref()
+            .is_some_and(|wanted| names.into_iter().any(|name| name == wanted))
+    })?;
+    let model = scan.host.read_text(&tree.join("model")).ok();
+    Some(Gpu {
+        bus: String::new(),
+        model: model.map_or_else(
+            || row.chips.clone(),
+            |model| model.trim_end_matches('\0').to_owned(),
+        ),
+        chip: Some(&row.chips),
+        capability: Some(row.capability),
+        uuid: None,
+        minor: None,
+        visible: Visible::Yes,
+    })
 }
 
 /// [`nodes`], which are watched from now on.

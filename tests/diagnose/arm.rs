@@ -79,6 +79,5 @@ fn causes_of_threads_about_arm_machines_come_first() {
         first += usize::from(is_first);
         writeln!(report, "{is_first}  {}  {found:?}", thread.id).unwrap();
     }
-    assert!(first >= 12, "{first} of 15\n{report}");
-    eprintln!("{first} of 15\n{report}");
+    assert!(first >= 14, "{first} of 15\n{report}");
 }
