@@ -124,15 +124,21 @@ impl Knowledge {
         &self.builds.distribution
     }
 
-    /// The newest release of a distribution that needs exactly this version of another.
-    pub fn release_for(&self, name: &str, needs: &str, version: &str) -> Option<&Release> {
+    /// The newest release of a distribution, under its name or a later one, that needs exactly this version of another: what
+    /// pip installs.
+    pub fn release_for(&self, name: &str, needs: &str, version: &str) -> Option<String> {
         let mut rows = self.builds.distribution.iter();
         let row = rows.find(|row| row.name == name)?;
         let need = format!("{needs}=={version}");
-        row.releases.iter().find(|release| {
+        let mut releases = row.releases.iter();
+        let release = releases.find(|release| {
             let mut needs = release.needs.iter().chain(&release.beside);
             needs.any(|one| *one == need)
-        })
+        });
+        match release {
+            Some(release) => Some(format!("{name}=={}", release.version)),
+            None => self.release_for(row.later.as_ref()?, needs, version),
+        }
     }
 
     /// Distributions besides, of which some of these require the same version.

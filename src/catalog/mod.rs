@@ -53,7 +53,7 @@ pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variabl
 pub use gpus::{architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
-pub use platform::{Platform, wheel_architecture};
+pub use platform::{Platform, is_released_for, wheel_architecture};
 pub use rows::{
     Combination, Family, GpuArchitecture, GpuBuild, GroupedBy, Holds, ListedDistribution, Place,
     Places, PythonFacts, Release, Status, Statuses, VendorBuild, VersionHeader, VersionNumber,

@@ -65,6 +65,17 @@ impl Platform<'_> {
     }
 }
 
+/// True if a release has a wheel for an ELF machine, or none is listed: then a package that is installed pins it.
+pub fn is_released_for(wheel: &Wheel, version: Version, machine: u16) -> bool {
+    let mut files = wheel
+        .files
+        .iter()
+        .filter(|file| file.version == version)
+        .peekable();
+    let architecture = wheel_architecture(machine).unwrap_or_default();
+    files.peek().is_none() || files.any(|file| file.platform.ends_with(architecture))
+}
+
 /// The name that wheels have for an ELF machine.
 pub fn wheel_architecture(machine: u16) -> Option<&'static str> {
     match machine {

@@ -261,6 +261,7 @@ pub struct VendorBuild {
 #[serde(deny_unknown_fields)]
 pub struct ListedDistribution {
     pub name: String,
+    pub later: Option<String>,
     pub framework: Option<String>,
     #[serde(default = "two")]
     pub numbers: usize,

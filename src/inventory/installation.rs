@@ -168,7 +168,7 @@ impl Extension {
         if let Some(installed) = installed
             && let Some(release) = knowledge().release_for(package, framework, installed)
         {
-            return Some(format!("{package}=={}", release.version));
+            return Some(release);
         }
         let wanted = self.built_for.as_deref();
         let wanted = wanted.filter(|wanted| installed != Some(wanted))?;

@@ -10,7 +10,7 @@ use super::outcome::{Conflict, Contradiction, Unmet};
 use super::reason::Reason;
 use super::remedy;
 use super::world::{World, serves};
-use crate::catalog::{Wheel, catalog, knowledge, soname_number};
+use crate::catalog::{Wheel, catalog, is_released_for, knowledge, soname_number};
 use crate::inventory::{ChangedBy, Installation, Inventory, Origin, Problem};
 use crate::requirements::{Asker, Before, Demand, LibraryRequirement, Want};
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -273,8 +273,8 @@ fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         policy.ignore_rpath_of = families;
         let world = World::new(world.inventory, program, &policy);
         let lacking = unmet.iter().map(|missing| missing.family.clone()).collect();
-        let Some(wheels) = fitting(unmet, lacking, &world, &|wheel: &Wheel, _| {
-            Some(site.join(&wheel.directory))
+        let Some(wheels) = fitting(unmet, lacking, &world, &|wheel: &Wheel, version| {
+            is_released_for(wheel, version, program.machine).then(|| site.join(&wheel.directory))
         }) else {
             continue;
         };

@@ -2,7 +2,7 @@
 
 use crate::support::Run;
 use crate::support::machine::Machine;
-use crate::support::parts::program;
+use crate::support::parts::{self, elf, link, program};
 
 /// A machine of tests/machines/ with programs that are linked against libraries of either CUDA.
 fn with_programs(name: &str) -> Machine {
@@ -161,7 +161,7 @@ fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
     let thor = with_programs("thor");
     let picks = [
         "site-packages/nvpl/lib",
-        "NVPL BLAS ?, NVPL LAPACK ?",
+        "NVPL BLAS 0.6.0, NVPL LAPACK 0.4.0.1",
         "site-packages/nvidia/cu13/lib",
         "cuDSS 0.8.0.10",
     ];
@@ -174,4 +174,47 @@ fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
         output.contains("no NVPL BLAS here fits `torch`"),
         "{output}"
     );
+}
+
+/// No wheel of cuDNN 8 is for this processor; those of cuDNN 9 are.
+#[test]
+fn hints_name_no_wheel_of_another_processor() {
+    let hint = |cudnn: &str| {
+        let mut text = String::from("about = 'torch without cuDNN'\n");
+        for (path, fields) in [
+            (
+                "/usr/lib/ld-linux-aarch64.so.1",
+                "soname = 'ld-linux-aarch64.so.1'",
+            ),
+            (
+                "/usr/lib/aarch64-linux-gnu/libc.so.6",
+                "soname = 'libc.so.6', exports = ['malloc']",
+            ),
+            (
+                "/usr/bin/python3.12",
+                "interpreter = '/lib/ld-linux-aarch64.so.1', needed = ['libc.so.6']",
+            ),
+        ] {
+            text += &elf(path, &format!("{fields}, machine = 183"));
+        }
+        text += &parts::kernel("580.95.05");
+        text += &link("/lib", "usr/lib");
+        text += &link("/opt/venv/bin/python3", "/usr/bin/python3.12");
+        text += &parts::text(
+            "/opt/venv/pyvenv.cfg",
+            "home = /usr/bin\nversion_info = 3.12.3\n",
+        );
+        let torch = "/opt/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so";
+        text += &elf(
+            torch,
+            &format!("soname = 'libtorch_cuda.so', needed = ['{cudnn}'], machine = 183"),
+        );
+        explained(&Machine::describe(&text), &TORCH).0
+    };
+    let (nine, eight) = (hint("libcudnn.so.9"), hint("libcudnn.so.8"));
+    assert!(
+        nine.contains("install \"nvidia-cudnn-cu12=="),
+        "the control: {nine}"
+    );
+    assert!(!eight.contains("nvidia-cudnn-cu"), "{eight}");
 }
