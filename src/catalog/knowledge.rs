@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 
 use super::of_test;
 use super::rows::{
-    Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad, ListedDistribution, Release,
-    VendorBuild,
+    Builds, Combination, Cudnn, Drivers, GpuBuild, KnownBad, ListedDistribution, VendorBuild,
 };
 use crate::range::Range;
 use crate::version::{ComputeCapability, CudaVersion, Version};

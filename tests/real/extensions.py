@@ -1,10 +1,10 @@
 """Extension modules beside the framework that they are built for, and beside another: tests/real/extensions.py PATH-TO-cudarun
 
-torch 2.6.0 with packages that fit it: they are imported, and cudarun adds no line. With packages for another torch: each fails as
-it is, or says so itself; cudarun names the package and torch before the start, and what its command installs is imported without
-a line. Where `--require extensions` asks for it, a module that lacks symbols, as readelf sees it too, is a refusal.
+torch 2.6.0 with packages that fit it: they are imported, and cudarun adds no line. With packages for another torch, or for another
+CUDA: each fails as it is, or says so itself; cudarun names the package and torch before the start, and what its command installs is
+imported without a line. Where `--require extensions` asks for it, a module that lacks symbols, as readelf sees it too, is a refusal.
 
-Everything is downloaded only if CUDARUN_REAL_LARGE is 1 (5 GB); without it, a line says that nothing was tried.
+Everything is downloaded only if CUDARUN_REAL_LARGE is 1 (8 GB); without it, a line says that nothing was tried.
 """
 
 import os
@@ -15,7 +15,7 @@ import sys
 import checks
 from checks import case
 from stacks import CUDA, OLD, TORCH, slim
-from wheels import environment
+from wheels import environment, rows
 
 CUDARUN = os.path.abspath(sys.argv[1])
 FITTING = ["torchvision==0.21.0", "torchaudio==2.6.0", "xformers==0.0.29.post2"]
@@ -26,10 +26,19 @@ OTHERS = {
     "xformers==0.0.28.post3": "can't load C++/CUDA extensions",
 }
 REQUIRED = "sgl-kernel==0.3.5"
+# Newer releases, for CUDA 13, have another name.
+OF_CUDA_12 = "sgl-kernel==0.3.21"
+
 
 def beside_torch(*wheels):
     torch, *more = TORCH
     return environment("extensions", slim(torch), *more, "pillow==11.1.0", *CUDA, OLD, *wheels)
+
+
+def beside_newer_torch(wheel):
+    """torch 2.14.1, which is built with CUDA 13."""
+    wheels = [one for name, *words in rows("fitting.txt") if name == "@2.14.1" for one in words]
+    return environment("extensions", *map(slim, [*wheels, wheel]))
 
 
 def start(python, module, *command):
@@ -58,6 +67,25 @@ def lacking(site, module):
     return {name for name in symbols(module, True) - exported if name.startswith(own)}
 
 
+def replaced(beside, wheel, module, words, cause):
+    """A wheel that does not fit, and the one that cudarun names for it."""
+    python, _ = beside(wheel)
+    control, _ = start(python, module)
+    done, lines = start(python, module, CUDARUN)
+    case(
+        f"{wheel} does not fit",
+        (words in control.stderr, f"the control: {control.stderr}"),
+        (words in done.stderr, "it starts as without cudarun"),
+        (len(lines) == 2 and cause in lines[0], lines),
+    )
+    said = re.search(r"install '?([\w-]+==[\w.]+)'?$", lines[-1] if lines else "")
+    if said is None:
+        return case(f"the command for {wheel}", (False, lines))
+    python, _ = beside(said[1])
+    done, lines = start(python, module, CUDARUN)
+    case(f"{said[1]} in its place", ("imported" in done.stdout and not lines, done.stderr))
+
+
 def main():
     if os.environ.get("CUDARUN_REAL_LARGE") != "1":
         print("skipped  extension modules beside torch 2.6.0: CUDARUN_REAL_LARGE is not 1")
@@ -68,23 +96,8 @@ def main():
         (done, lines) = start(python, module, CUDARUN)
         case(f"{wheel} fits", ("imported" in done.stdout and not lines, done.stderr))
     for wheel, words in OTHERS.items():
-        module = wheel.split("==")[0]
-        python, _ = beside_torch(wheel)
-        control, _ = start(python, module)
-        done, lines = start(python, module, CUDARUN)
-        case(
-            f"{wheel} does not fit",
-            (words in control.stderr, f"the control: {control.stderr}"),
-            (words in done.stderr, "it starts as without cudarun"),
-            (len(lines) == 2 and f"{wheel.replace('==', ' ')} is built for 2.5.1" in lines[0], lines),
-        )
-        said = re.search(r"install '?([\w-]+==[\w.]+)'?$", lines[-1] if lines else "")
-        if said is None:
-            case(f"the command for {wheel}", (False, lines))
-            continue
-        python, _ = beside_torch(said[1])
-        done, lines = start(python, module, CUDARUN)
-        case(f"{said[1]} in its place", ("imported" in done.stdout and not lines, done.stderr))
+        replaced(beside_torch, wheel, wheel.split("==")[0], words, f"{wheel.replace('==', ' ')} is built for 2.5.1")
+    replaced(beside_newer_torch, OF_CUDA_12, "sgl_kernel", "libnvrtc.so.12", "libcudart.so.12")
     python, site = beside_torch(REQUIRED)
     module = site / "sgl_kernel" / "common_ops.abi3.so"
     count = len(lacking(site, module))
