@@ -111,6 +111,8 @@ pub enum ReleaseObstacle {
         gpu: ComputeCapability,
         has: Range,
     },
+    /// It is built for Arm servers, and the GPU is that of a Jetson whose system is another one.
+    NotForJetson(ComputeCapability),
     /// The last CUDA version that makes code for the GPU is older.
     DroppedGpu {
         gpu: ComputeCapability,

@@ -2,7 +2,7 @@
 
 use super::model::{AdvisedMachine, ReleaseObstacle};
 use super::table::ReleaseCandidate;
-use crate::catalog::{architectures, knowledge};
+use crate::catalog::{GpuArchitecture, architectures, knowledge};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 impl ReleaseCandidate {
@@ -13,6 +13,9 @@ impl ReleaseCandidate {
         }
         if !self.machines.contains(&target.machine) {
             return Some(ReleaseObstacle::Machine(target.machine.clone()));
+        }
+        if let Some(gpu) = self.not_for_jetson(target) {
+            return Some(ReleaseObstacle::NotForJetson(gpu));
         }
         if target
             .python
@@ -25,6 +28,13 @@ impl ReleaseCandidate {
         }
         self.too_new(target)
             .or_else(|| target.gpus.iter().find_map(|gpu| self.no_code(*gpu)))
+    }
+
+    /// The GPU of a Jetson, if the release has libraries for Arm servers.
+    fn not_for_jetson(&self, target: &AdvisedMachine) -> Option<ComputeCapability> {
+        self.cuda.as_ref().filter(|cuda| !cuda.is_empty())?;
+        let mut gpus = target.gpus.iter().copied();
+        gpus.find(|gpu| row_of(*gpu).is_some_and(|row| row.l4t))
     }
 
     fn too_new(&self, target: &AdvisedMachine) -> Option<ReleaseObstacle> {
@@ -44,7 +54,7 @@ impl ReleaseCandidate {
             });
         }
         let cuda = *self.cuda.as_ref()?.iter().min()?;
-        let last = last_cuda(gpu)?;
+        let last = row_of(gpu)?.cuda.get(1).map(CudaVersion::version)?;
         (last.major() < cuda.major()).then_some(ReleaseObstacle::DroppedGpu { gpu, cuda, last })
     }
 }
@@ -68,8 +78,6 @@ pub(super) fn driver_for(major: u32) -> Option<Version> {
     knowledge().driver_floor(major, None)
 }
 
-/// The last CUDA version that makes code for a GPU, if there is one.
-fn last_cuda(gpu: ComputeCapability) -> Option<Version> {
-    let row = architectures().iter().find(|row| row.capability == gpu)?;
-    row.cuda.get(1).map(CudaVersion::version)
+fn row_of(gpu: ComputeCapability) -> Option<&'static GpuArchitecture> {
+    architectures().iter().find(|row| row.capability == gpu)
 }

@@ -209,7 +209,11 @@ fn candidate(
         cuda: release.cuda.clone(),
         python: release.python.clone(),
         machines: &release.machines,
-        is_cpu_only: release.cpu_on.iter().any(|own| own == machine),
+        is_cpu_only: release
+            .cpu_on
+            .iter()
+            .chain(&row.cpu_on)
+            .any(|own| own == machine),
         source_only: release.source_only,
         framework: row.framework.as_deref(),
         gpus: knowledge().gpus_of(&row.name, plain(&version)),

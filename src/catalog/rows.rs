@@ -162,6 +162,8 @@ pub struct GpuArchitecture {
     pub cuda: Vec<CudaVersion>,
     #[serde(default)]
     pub on_a_chip: bool,
+    #[serde(default)]
+    pub l4t: bool,
     pub device_tree: Option<String>,
 }
 
@@ -262,6 +264,8 @@ pub struct VendorBuild {
 pub struct ListedDistribution {
     pub name: String,
     pub later: Option<String>,
+    #[serde(default)]
+    pub cpu_on: Vec<String>,
     pub framework: Option<String>,
     #[serde(default = "two")]
     pub numbers: usize,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::installation::{Extension, Installation};
 use super::toolkit_model::Toolkit;
 use super::warning::{ReadFault, Warning};
+use crate::catalog::architectures;
 use crate::host::FileId;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -170,6 +171,13 @@ impl Inventory {
     /// True if no process here can reach a GPU, whatever the driver.
     pub fn is_without_gpu(&self) -> bool {
         self.devices.is_empty()
+    }
+
+    /// True for a Jetson up to JetPack 6, where libraries that are built for Arm servers do not work.
+    pub fn is_l4t(&self) -> bool {
+        let rows = || architectures().iter().filter(|row| row.l4t);
+        let mut known = self.gpus.iter().filter_map(|gpu| gpu.capability);
+        known.any(|own| rows().any(|row| row.capability == own))
     }
 
     /// The GPUs that the program can certainly use.

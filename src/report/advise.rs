@@ -239,6 +239,9 @@ fn why(obstacle: &ReleaseObstacle, target: &AdvisedMachine) -> String {
             format!("is built for CUDA {cuda}, which needs driver {needs}{here}")
         }
         ReleaseObstacle::Gpu { gpu, has } => format!("has code for GPU {has}, not for {gpu}"),
+        ReleaseObstacle::NotForJetson(gpu) => format!(
+            "is built for Arm servers, and not for a Jetson with GPU {gpu}; NVIDIA's index for its JetPack has other builds"
+        ),
         ReleaseObstacle::DroppedGpu { gpu, cuda, last } => format!(
             "is built for CUDA {cuda}, which makes no code for GPU {gpu}; CUDA {last} was the last"
         ),

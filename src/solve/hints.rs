@@ -267,6 +267,9 @@ fn wheels_to_install(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
     let Some((pip, site)) = program.pip.clone().zip(program.site_packages.first()) else {
         return Vec::new();
     };
+    if world.inventory.is_l4t() {
+        return Vec::new();
+    }
     let mut policy = world.policy.clone();
     let mut hints = Vec::new();
     for families in [policy.ignore_rpath_of.clone(), remedy::all_families()] {

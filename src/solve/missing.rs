@@ -120,7 +120,7 @@ fn lack_at_hand(
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
         return Lack::Nothing;
     }
-    let Some(glibc) = inventory.glibc else {
+    let Some(glibc) = inventory.glibc.filter(|_| !inventory.is_l4t()) else {
         return Lack::NoOffer(lacking);
     };
     let mut policy = policy.clone();
@@ -284,6 +284,9 @@ pub fn wheels_of(
         .rev()
         .filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
     let mut lacking = None;
+    if inventory.is_l4t() {
+        return wanted.first().cloned().map_or(Ok(Vec::new()), Err);
+    }
     for major in fitting {
         match of_major(wanted, major, platform) {
             Ok(wheels) => return Ok(wheels),
@@ -306,6 +309,9 @@ pub fn wheels_of_toolkit(
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyRange> {
+    if inventory.is_l4t() {
+        return Err(wanted.clone());
+    }
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
     let mut rows: Vec<_> = toolkits()
         .iter()

@@ -269,6 +269,11 @@ fn each_reason_is_said_in_words() {
             "torch 2.10.0 is built without CUDA for aarch64.",
         ),
         (
+            "--machine aarch64 --gpu 8.7",
+            "torch==2.15.0",
+            "torch 2.15.0 is built for Arm servers, and not for a Jetson with GPU 8.7; NVIDIA's index for its JetPack has other builds.",
+        ),
+        (
             X86,
             "vllm sglang==0.5.23",
             "vllm 0.33.0 needs torch==2.14.0, but sglang 0.5.23 needs torch==2.15.0.",

@@ -176,10 +176,10 @@ fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
     );
 }
 
-/// No wheel of cuDNN 8 is for this processor; those of cuDNN 9 are.
+/// No wheel of cuDNN 8 is for this processor; those of cuDNN 9 are, but not for a Jetson with JetPack 6.
 #[test]
 fn hints_name_no_wheel_of_another_processor() {
-    let hint = |cudnn: &str| {
+    let hint = |cudnn: &str, chip: &str| {
         let mut text = String::from("about = 'torch without cuDNN'\n");
         for (path, fields) in [
             (
@@ -198,6 +198,7 @@ fn hints_name_no_wheel_of_another_processor() {
             text += &elf(path, &format!("{fields}, machine = 183"));
         }
         text += &parts::kernel("580.95.05");
+        text += &parts::text("/proc/device-tree/compatible", chip);
         text += &link("/lib", "usr/lib");
         text += &link("/opt/venv/bin/python3", "/usr/bin/python3.12");
         text += &parts::text(
@@ -211,10 +212,17 @@ fn hints_name_no_wheel_of_another_processor() {
         );
         explained(&Machine::describe(&text), &TORCH).0
     };
-    let (nine, eight) = (hint("libcudnn.so.9"), hint("libcudnn.so.8"));
+    let (nine, eight) = (hint("libcudnn.so.9", ""), hint("libcudnn.so.8", ""));
+    let (orin, thor) = (
+        hint("libcudnn.so.9", "nvidia,tegra234"),
+        hint("libcudnn.so.9", "nvidia,tegra264"),
+    );
     assert!(
         nine.contains("install \"nvidia-cudnn-cu12=="),
         "the control: {nine}"
     );
-    assert!(!eight.contains("nvidia-cudnn-cu"), "{eight}");
+    assert!(thor.contains("install \"nvidia-cudnn-cu12=="), "{thor}");
+    for none in [eight, orin] {
+        assert!(!none.contains("nvidia-cudnn-cu"), "{none}");
+    }
 }
