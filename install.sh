@@ -3,8 +3,8 @@
 #
 #   ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
 #   ./install.sh --to DIR          into DIR
-#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM;
-#                                  of a directory with several, the archive for this machine
+#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
+#   ./install.sh --archive DIR     from the archive in DIR for this machine
 #   ./install.sh --uninstall       removes it again (with the same --to)
 set -eu
 
@@ -103,7 +103,7 @@ of_archive() {
     [ -f "$program" ] && [ -f "$manual" ] && [ -f "$bash" ] && [ -f "$zsh" ] && [ -f "$fish" ] || return 1
     "$program" --version >/dev/null 2>&1 ||
         fail "the cudarun of this archive does not run here" \
-            "take the archive for $(uname -m) with glibc 2.17 or newer; elsewhere build it: cargo install --path ."
+            "archives are for x86_64 and aarch64 with glibc 2.17 or newer, and this is $(uname -m): build it: cargo install --path ."
 }
 
 unpack() {
@@ -120,7 +120,13 @@ unpack() {
         ;;
     esac
     named="name a release archive: cudarun-VERSION-$(uname -m)-linux.tar.gz"
-    [ ! -d "$file" ] || for file in "$archive"/cudarun-*-"$(uname -m)"-linux.tar.gz; do archive=$file; done
+    if [ -d "$file" ]; then
+        for file in "$archive"/cudarun-*-"$(uname -m)"-linux.tar.gz; do
+            [ -f "$file" ] || fail "$archive has no release archive for $(uname -m)" "$named"
+            [ ! -f "$archive" ] || fail "several archives for $(uname -m) are there: $archive and $file" "name one of them"
+            archive=$file
+        done
+    fi
     [ -f "$file" ] || fail "$archive is no file" "$named"
     if [ -z "$sum" ]; then
         [ -f "$file.sha256" ] ||

@@ -50,7 +50,7 @@ for file in lib/cudarun/follow.so share/man/man1/cudarun.1 share/bash-completion
     [ -f "$to/$file" ] || fail "$file is not there"
 done
 # A release archive is such a tree; .ci/release makes the real one.
-name=cudarun-0-x86_64-linux
+name=cudarun-0-$(uname -m)-linux
 mkdir "$work/$name"
 cp -r "$to/bin" "$to/share" "$install" "$work/$name"
 rm -r "$work/$name/share/cudarun" "$work/$name/bin/other"
@@ -140,8 +140,10 @@ takes --archive="$address" --sha256="${sum^^}"
 mv "$work/aside" "$archive.sha256"
 mkdir "$work/several"
 cp "$archive" "$archive.sha256" "$work/several"
-touch "$work/several/${name/$(uname -m)/other}.tar.gz"
+touch "$work/several/cudarun-0-"{aaa,zzz}-linux.tar.gz
 takes --archive "$work/several"
+cp "$archive" "$work/several/${name/-0-/-1-}.tar.gz"
+refuses "several archives" "name one" "$install" --to "$to" --archive "$work/several"
 tar -C "$work" -xzf "$archive"
 (cd / && env PATH=/usr/bin:/bin "$work/$name/install.sh" --to "$to" >/dev/null) || fail "not from an unpacked archive"
 away "$work/$name/install.sh" --to "$to" --uninstall
@@ -162,7 +164,7 @@ refuses "other.tar.gz.sha256 is empty" "--sha256" "$install" --to "$to" --archiv
 refuses "cannot be had" "look at the address" "$install" --to "$to" --archive "$address.nowhere"
 refuses "is no file" "cudarun-VERSION" "$install" --to "$to" --archive "$work/nowhere"
 mkdir "$work/none"
-refuses "is no file" "cudarun-VERSION-$(uname -m)" "$install" --to "$to" --archive "$work/none"
+refuses "has no release archive for $(uname -m)" "cudarun-VERSION-$(uname -m)" "$install" --to "$to" --archive "$work/none"
 tar -C "$work" -czf "$work/other.tar.gz" other.tar.gz.sha256
 (cd "$work" && sha256sum other.tar.gz >other.tar.gz.sha256)
 refuses "is no release archive of cudarun" "cudarun-VERSION" "$install" --to "$to" --archive "$work/other.tar.gz"

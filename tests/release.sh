@@ -80,6 +80,8 @@ for machine in aarch64 x86_64; do
     # Before glibc 2.34 threads and dlopen were libraries of their own.
     [ "$needed" = "libc.so.6 libdl.so.2 libpthread.so.0 " ] || fail "the binary needs $needed"
 done
+binary=$target/x86_64-unknown-linux-gnu/release/cudarun
+wheel=$(realpath "$work/built"/*x86_64.whl)
 # The module for the loader is in it and works: a search path of the program's own brings the wrong copy, where no
 # library path is enough.
 mkdir "$work/wrong" "$work/right"

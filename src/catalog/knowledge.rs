@@ -123,8 +123,8 @@ impl Knowledge {
         &self.builds.distribution
     }
 
-    /// The newest release of a distribution, under its name or a later one, that needs exactly this version of another: what
-    /// pip installs.
+    /// The newest release of a distribution that needs exactly this version of another, as a requirement for pip; under the
+    /// name of its newer releases if none has the old one.
     pub fn release_for(&self, name: &str, needs: &str, version: &str) -> Option<String> {
         let mut rows = self.builds.distribution.iter();
         let row = rows.find(|row| row.name == name)?;

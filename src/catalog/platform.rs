@@ -65,14 +65,17 @@ impl Platform<'_> {
     }
 }
 
-/// True if a release has a wheel for an ELF machine, or none is listed: then a package that is installed pins it.
+/// True if a release has a wheel for an ELF machine. A release that the table does not list is one that an installed package
+/// pins, and so it exists for the machine.
 pub fn is_released_for(wheel: &Wheel, version: Version, machine: u16) -> bool {
     let mut files = wheel
         .files
         .iter()
         .filter(|file| file.version == version)
         .peekable();
-    let architecture = wheel_architecture(machine).unwrap_or_default();
+    let Some(architecture) = wheel_architecture(machine) else {
+        return false;
+    };
     files.peek().is_none() || files.any(|file| file.platform.ends_with(architecture))
 }
 

@@ -12,34 +12,48 @@ const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
 /// Of Jetson's system.
 const TEGRA: &str = "/etc/nv_tegra_release";
-/// Older than any driver that runs a CUDA of today: Jetson's kernels give their own release as the driver's.
-const LEAST: u32 = 100;
+/// The memory manager of Jetson's kernels: the release alone may be that of an image.
+const TEGRA_NODE: &str = "/dev/nvmap";
+/// Jetson's kernels may give their own release, such as 35.3.1, as the driver's number: all drivers are newer.
+const OLDEST: u32 = 100;
 
 pub(super) fn kernel(scan: &mut ScanContext<'_>) -> Option<KernelDriver> {
     scan.watch(MODULE);
     scan.watch(PROC);
-    scan.watch(TEGRA);
+    scan.watch(TEGRA_NODE);
+    if is_tegra(scan.host) {
+        scan.watch(TEGRA);
+    }
     of_host(scan.host)
+}
+
+/// True on a Jetson, and in a container there that may use its GPU.
+pub(super) fn is_tegra(host: &Host) -> bool {
+    host.stat(Path::new(TEGRA_NODE)).is_ok()
 }
 
 pub(super) fn is_there(host: &Host) -> bool {
     of_host(host).is_some()
 }
 
-/// Where the kernel does not number its driver as elsewhere, the one that elsewhere came with the same CUDA stands for it.
+/// Where a Jetson's kernel does not number its driver as elsewhere, the one that elsewhere came with the same CUDA stands
+/// for it.
 fn of_host(host: &Host) -> Option<KernelDriver> {
-    let release = host.read_text(Path::new(TEGRA)).ok();
+    let release = is_tegra(host).then(|| host.read_text(Path::new(TEGRA)));
     let of_tegra = release
-        .and_then(|text| l4t(&text))
+        .and_then(|text| l4t(&text.ok()?))
         .and_then(|release| knowledge().cuda_of_tegra(release));
     let (version, from) = match (version(host), of_tegra) {
-        (Some((version, from)), _) if version.major() >= LEAST => (version, from),
-        (_, Some(cuda)) => (knowledge().driver_of_cuda(cuda)?, TEGRA),
+        (Some((version, from)), _) if version.major() >= OLDEST => (version, from),
+        (numbered, Some(cuda)) => match knowledge().driver_of_cuda(cuda) {
+            Some(version) => (version, TEGRA),
+            None => numbered?,
+        },
         (numbered, None) => numbered?,
     };
     Some(KernelDriver {
         version,
-        cuda: of_tegra.or_else(|| knowledge().cuda_of_driver(version)),
+        cuda: knowledge().cuda_of_driver(version).or(of_tegra),
         from: PathBuf::from(from),
     })
 }

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::driver;
 use super::location::ScanContext;
 use super::machine::{Gpu, Visible};
 use crate::catalog;
@@ -20,7 +21,7 @@ pub(super) fn list(scan: &mut ScanContext<'_>) -> Vec<Gpu> {
         scan.watch(directory.join("information"));
         gpus.extend(read(scan.host, &directory));
     }
-    if gpus.is_empty() {
+    if gpus.is_empty() && driver::is_tegra(scan.host) {
         gpus.extend(of_processor(scan));
     }
     gpus
@@ -30,6 +31,7 @@ pub(super) fn list(scan: &mut ScanContext<'_>) -> Vec<Gpu> {
 fn of_processor(scan: &mut ScanContext<'_>) -> Option<Gpu> {
     let tree = Path::new(DEVICE_TREE);
     scan.watch(tree.join("compatible"));
+    scan.watch(tree.join("model"));
     let compatible = scan.host.read_text(&tree.join("compatible")).ok()?;
     let row = catalog::architectures().iter().find(|row| {
         let names = compatible.split('\0');

@@ -97,6 +97,13 @@ pub struct KernelDriver {
     pub from: PathBuf,
 }
 
+impl KernelDriver {
+    /// True if the kernel does not number it, and another driver for the same CUDA stands for it.
+    pub fn is_stand_in(&self) -> bool {
+        self.from.starts_with("/etc")
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     pub bus: String,

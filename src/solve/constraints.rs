@@ -380,14 +380,14 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     if slot.family.name != "driver" {
         return None;
     }
-    let kernel = inventory.driver.as_ref()?.version;
+    let running = inventory.driver.as_ref()?;
+    let kernel = running.version;
     let Some(version) = installation.version else {
         // Tegra's libcuda.so.1.1 carries no version; it fits where no other installation has the kernel's version.
         let is_only = installation.origin != Origin::Compat
-            && !inventory
-                .installations
-                .iter()
-                .any(|other| other.is_driver() && other.version == Some(kernel));
+            && !inventory.installations.iter().any(|other| {
+                other.is_driver() && other.origin != Origin::Compat && other.version == Some(kernel)
+            });
         return (!is_only).then(|| Reason::VersionUnknown {
             by: format!("the kernel's driver {kernel}"),
         });
@@ -395,7 +395,12 @@ fn driver(slot: &Slot<'_>, installation: &Installation, world: &World<'_>) -> Op
     if installation.origin != Origin::Compat {
         return (version != kernel).then_some(Reason::NotTheKernelsDriver { kernel });
     }
-    if version < kernel {
+    let cuda = installation
+        .forward_compatibility
+        .as_ref()
+        .and_then(|note| note.cuda);
+    // nvidia-container-toolkit#1679: on Thor only the CUDA versions count.
+    if version < kernel || running.is_stand_in() && cuda <= running.cuda {
         return Some(Reason::CompatNotNewer { kernel });
     }
     match &installation.forward_compatibility {

@@ -3,17 +3,19 @@
 RELEASE is a directory with the archive, the wheel and the Debian package for aarch64, and measure a program for it. An arm64 Debian
 with its own loader and Python, and NVIDIA's real wheels for aarch64, run by qemu-aarch64-static: cudarun is installed from each of
 the three; what is installed is listed; for each dynamic file the model of the loader says what the loader says; a cuDNN
-of which half comes from LD_LIBRARY_PATH is whole with cudarun in each mode, through bash and make as well; a set is proved as far
-as it goes without a driver; wheels of this machine are fetched. Each row has its control, the same without cudarun. There is no GPU,
+of which half comes from LD_LIBRARY_PATH is whole with cudarun in each mode, through bash and make as well; the compiler of a toolkit in wheels runs, jax's plug-in gets its cuDNN, and CTranslate2 is known to be a
+CPU build; a set is proved as far
+as it goes without a driver; wheels of this machine are fetched. Each row of a cure has its control, the same without cudarun. There is no GPU,
 and no time is measured.
 
 Needs root, mmdebstrap, qemu-user-static and a kernel that lets binfmt_misc be set; a line says what is missing. The userland and the
-wheels are kept in ~/.cache/cudarun-tests (1.5 GB). With --missing alone, it only prints what is missing, and fails if nothing is.
+wheels are kept in ~/.cache/cudarun-tests (1.5 GB). With --missing alone, it prints what is missing, and fails if nothing is.
 """
 
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,9 +85,10 @@ def emulator():
     own, is_mounted = BINFMT / "cudarun-arm64", (BINFMT / "register").exists()
     if not is_mounted:
         subprocess.run(["mount", "-t", "binfmt_misc", "none", BINFMT], stderr=subprocess.DEVNULL)
-    is_known = any("aarch64" in name.name or "arm64" in name.name for name in BINFMT.glob("*"))
+    # An interrupted run has left its own.
+    is_known = any("aarch64" in name.name for name in BINFMT.glob("*"))
     try:
-        if not is_known:
+        if not is_known and not own.exists():
             (BINFMT / "register").write_text(MAGIC)
         yield
     finally:
@@ -173,6 +176,7 @@ def installed(machine):
             (done.returncode == 0, f"{done.stdout}{done.stderr}"),
             (started.stdout == "started\n" and not started.stderr, f"{started.stdout}{started.stderr}"),
             (removed.returncode == 0, removed.stderr),
+            (form == "an archive" or not (ROOT / directory[1:] / "cudarun").exists(), "it is not removed"),
         )
 
 
@@ -298,7 +302,7 @@ def compiled(machine):
     case(
         "nvcc and ptxas of wheels for a build",
         (control.returncode == 0 and not control.stdout.strip(), f"the control: {control.stdout}"),
-        (done.stdout.startswith("release 13.0\nCUDA\n"), f"{done.stdout}{done.stderr}"),
+        (re.fullmatch(r"release 13\.0\nCUDA\n/\S+\n", done.stdout), f"{done.stdout}{done.stderr}"),
     )
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tries the release for aarch64 in an emulated Debian: tests/arm/run.sh
 #
-# Makes the release, or what has changed of it, and needs what .ci/release and tests/arm/rows.py need: root, mmdebstrap,
+# Makes the release without link-time optimisation, or what has changed of it, and needs what .ci/release and tests/arm/rows.py need: root, mmdebstrap,
 # qemu-user-static, libc6-dev-arm64-cross, python3 with pip. A line says what is missing.
 set -euo pipefail
 cd "$(dirname "$(realpath "$0")")/../.."
@@ -17,6 +17,7 @@ trap 'rm -rf "$release"' EXIT
 target=aarch64-unknown-linux-gnu
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(find "${XDG_CACHE_HOME:-$HOME/.cache}/cargo-zigbuild" -name "zigcc-$target.2.17*.sh" -printf '%T@ %p\n' |
     sort -n | sed -n '$s/[^ ]* //p')
+[ -n "$CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER" ] || { echo "$0: the release has left no linker" >&2 && exit 1; }
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER
 cargo build --locked --quiet --release --target "$target" --example measure
 python3 tests/arm/rows.py "$release" "${CARGO_TARGET_DIR:-target}/$target/release/examples/measure"

@@ -176,6 +176,34 @@ fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
     );
 }
 
+/// The number of the driver that stands for Thor's says nothing of a libcuda beside it.
+#[test]
+fn a_compat_libcuda_of_the_same_cuda_is_not_taken_on_thor() {
+    let path = format!("{}/tests/machines/thor.toml", env!("CARGO_MANIFEST_DIR"));
+    let note = r#"{"format":1,"CUDA version":"13.0","driver":[570,575,580],"device":[1,2]}"#;
+    for version in ["580.65.06", "580.82.07"] {
+        let compat = elf(
+            &format!("/usr/local/cuda-13.0/compat/libcuda.so.{version}"),
+            &format!(
+                "soname = 'libcuda.so.1', exports = ['cuInit'], machine = 183, forward_compatibility = '{note}'"
+            ),
+        );
+        let own = std::fs::read_to_string(&path).unwrap()
+            + &compat
+            + &link(
+                "/usr/local/cuda-13.0/compat/libcuda.so.1",
+                &format!("libcuda.so.{version}"),
+            )
+            + &arm_program("of13", &["libcudart.so.13", "libcudnn.so.9"]);
+        let machine = Machine::describe(&own);
+        says(
+            &machine,
+            &["/usr/bin/of13"],
+            &["/usr/lib/aarch64-linux-gnu/nvidia            driver ?"],
+        );
+    }
+}
+
 /// No wheel of cuDNN 8 is for this processor; those of cuDNN 9 are, but not for a Jetson with JetPack 6.
 #[test]
 fn hints_name_no_wheel_of_another_processor() {
@@ -198,6 +226,7 @@ fn hints_name_no_wheel_of_another_processor() {
             text += &elf(path, &format!("{fields}, machine = 183"));
         }
         text += &parts::kernel("580.95.05");
+        text += &parts::text("/dev/nvmap", "");
         text += &parts::text("/proc/device-tree/compatible", chip);
         text += &link("/lib", "usr/lib");
         text += &link("/opt/venv/bin/python3", "/usr/bin/python3.12");
