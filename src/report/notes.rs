@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::words::bare_name;
+use crate::catalog::knowledge;
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
 use crate::text::show;
 
@@ -93,10 +95,16 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         ),
         Note::Malformed { why } => format!("`{program}` is malformed: {}", show(why)),
         Note::CpuOnly { package, file } => {
+            let name = bare_name(package);
+            let mut listed = knowledge().distributions().iter();
+            let build = listed.any(|row| row.name == name).then(|| {
+                format!("; `cudarun advise {name}` names a build with CUDA for this machine")
+            });
             format!(
-                "`{}` is built without CUDA and requires no library: {}",
+                "`{}` is built without CUDA and requires no library: {}{}",
                 show(package),
-                show(file)
+                show(file),
+                build.unwrap_or_default()
             )
         }
         Note::CrashesWithoutGpu { package } => format!(
