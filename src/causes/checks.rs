@@ -94,6 +94,7 @@ impl CheckContext<'_, '_, '_> {
             F::ToolkitTooNewForGpu => self.part_too_new(PartKind::Nvcc, subject?),
             F::HostCompiler => self.host_compiler(captures.get(Capture::Ceiling)),
             F::HostCompilerMissing => self.host_compiler_missing(),
+            F::SmallPages => self.small_pages(),
             F::HeadersMissing => self.headers_missing(subject?),
             F::PtxasMissing => self.no_part(PartKind::Ptxas),
             F::PtxasOld => self.part_too_old(PartKind::Ptxas, subject?),

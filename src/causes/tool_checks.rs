@@ -112,6 +112,15 @@ impl CheckContext<'_, '_, '_> {
         self.is_none_here(files.collect(), Host::is_executable)
     }
 
+    /// Kernels with pages of 64 kB say so in their release.
+    pub(super) fn small_pages(&self) -> Option<CheckAnswer> {
+        let file = Path::new("/proc/sys/kernel/osrelease");
+        let release = self.facts.host.read_text(file).ok()?;
+        let release = release.trim();
+        let evidence = vec![FindingEvidence::file(file, release.to_owned())];
+        CheckAnswer::new(release.contains("64k"), evidence)
+    }
+
     /// PyTorch accepts another minor of the major it was built with. `subject` is a framework or a version.
     pub(super) fn toolkit_mismatch(&self, subject: &str) -> Option<CheckAnswer> {
         let mut packages = self.facts.program.packages.iter();

@@ -52,13 +52,31 @@ impl Thread {
     fn diagnosed(&self) -> Vec<(String, String)> {
         let mut words = vec!["diagnose", "--json", "--text", &self.text];
         words.extend(self.program.iter().map(String::as_str));
-        let (output, ..) = Run::on(&self.machine(), &words).any_stderr().streams();
-        let value: serde_json::Value = serde_json::from_str(&output).unwrap();
-        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-        let causes = value["causes"].as_array().unwrap().iter();
-        causes
-            .map(|cause| (text(&cause["cause"]), text(&cause["certainty"])))
-            .collect()
+        causes(&self.machine(), &words)
+    }
+}
+
+/// The causes that diagnose names on a machine, with how certain it is.
+fn causes(machine: &Machine, words: &[&str]) -> Vec<(String, String)> {
+    let (output, ..) = Run::on(machine, words).any_stderr().streams();
+    let value: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let causes = value["causes"].as_array().unwrap().iter();
+    causes
+        .map(|cause| (text(&cause["cause"]), text(&cause["certainty"])))
+        .collect()
+}
+
+#[test]
+fn the_kernel_says_whether_its_pages_are_large() {
+    let text = "ImportError: libnative.so: ELF load command address/offset not page-aligned";
+    let program = ["/opt/venv/bin/python3", "-c", "import native"];
+    let words = [&["diagnose", "--json", "--text", text], &program[..]].concat();
+    for (name, certainty) in [("gh200", "is"), ("dgx-spark", "is-not")] {
+        let found = causes(&Machine::load(name), &words);
+        let expected = ("small-pages".to_owned(), certainty.to_owned());
+        assert!(found.contains(&expected), "{name}: {found:?}");
+        assert_eq!(found[0] == expected, certainty == "is", "{name}: {found:?}");
     }
 }
 

@@ -110,7 +110,14 @@ fn a_release_of_jetsons_system_is_no_driver() {
 #[test]
 fn programs_get_the_libraries_of_their_machine() {
     let spark = with_programs("dgx-spark");
-    says(&spark, &TORCH, &["`torch 2.9.1` is built without CUDA", "`cudarun advise torch`"]);
+    says(
+        &spark,
+        &TORCH,
+        &[
+            "`torch 2.9.1` is built without CUDA",
+            "`cudarun advise torch`",
+        ],
+    );
     says(
         &spark,
         &["/usr/bin/of13"],
