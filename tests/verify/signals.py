@@ -107,10 +107,11 @@ class Start:
     def cudarun(self):
         """The process that is cudarun or else the program, and neither the wrapper nor the child of a proof."""
         found = {}
-        for process in self.processes():
+        # A child of cudarun looks like it until its exec; the parent's number is the lower one.
+        for process in sorted(self.processes()):
             words = command(process)
             if b"--verify-child" not in words and words:
-                found[words[0]] = process
+                found.setdefault(words[0], process)
         return found.get(CUDARUN.encode()) or found.get(PROBE.encode())
 
     def await_phase(self, phase):
