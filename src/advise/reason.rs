@@ -2,7 +2,7 @@
 
 use super::model::{AdvisedMachine, ReleaseObstacle};
 use super::table::ReleaseCandidate;
-use crate::catalog::{GpuArchitecture, architectures, knowledge};
+use crate::catalog::{architecture, knowledge};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
 impl ReleaseCandidate {
@@ -32,9 +32,11 @@ impl ReleaseCandidate {
 
     /// The GPU of a Jetson, if the release has libraries for Arm servers.
     fn not_for_jetson(&self, target: &AdvisedMachine) -> Option<ComputeCapability> {
-        self.cuda.as_ref().filter(|cuda| !cuda.is_empty())?;
+        if self.cuda.as_ref().is_none_or(Vec::is_empty) {
+            return None;
+        }
         let mut gpus = target.gpus.iter().copied();
-        gpus.find(|gpu| row_of(*gpu).is_some_and(|row| row.l4t))
+        gpus.find(|gpu| architecture(*gpu).is_some_and(|row| row.l4t))
     }
 
     fn too_new(&self, target: &AdvisedMachine) -> Option<ReleaseObstacle> {
@@ -54,7 +56,7 @@ impl ReleaseCandidate {
             });
         }
         let cuda = *self.cuda.as_ref()?.iter().min()?;
-        let last = row_of(gpu)?.cuda.get(1).map(CudaVersion::version)?;
+        let last = architecture(gpu)?.cuda.get(1).map(CudaVersion::version)?;
         (last.major() < cuda.major()).then_some(ReleaseObstacle::DroppedGpu { gpu, cuda, last })
     }
 }
@@ -76,8 +78,4 @@ impl ReleaseObstacle {
 /// The oldest driver that runs a CUDA major.
 pub(super) fn driver_for(major: u32) -> Option<Version> {
     knowledge().driver_floor(major, None)
-}
-
-fn row_of(gpu: ComputeCapability) -> Option<&'static GpuArchitecture> {
-    architectures().iter().find(|row| row.capability == gpu)
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use super::build::{BuildRequirements, HostCompiler, RejectedToolkit, ToolkitReason};
-use crate::catalog::{architectures, knowledge, toolkits};
+use crate::catalog::{architecture, knowledge, toolkits};
 use crate::inventory::{PartKind, Toolkit, ToolkitProblem};
 use crate::version::{ComputeCapability, CudaVersion, Version};
 
@@ -72,9 +72,9 @@ pub(super) fn is_older(cuda: CudaVersion, gpu: ComputeCapability) -> bool {
 
 /// The first release of CUDA that makes code for a GPU and, if it was given up, the last one; empty for an unknown GPU.
 fn releases_for(gpu: ComputeCapability) -> &'static [CudaVersion] {
-    let mut rows = architectures().iter();
-    let row = rows.find(|row| row.capability == gpu);
-    row.map(|row| row.cuda.as_slice()).unwrap_or_default()
+    architecture(gpu)
+        .map(|row| row.cuda.as_slice())
+        .unwrap_or_default()
 }
 
 fn obstacle(

@@ -13,6 +13,11 @@ pub fn architectures() -> &'static [GpuArchitecture] {
     &TABLE.architecture
 }
 
+/// The row of a compute capability.
+pub fn architecture(gpu: ComputeCapability) -> Option<&'static GpuArchitecture> {
+    architectures().iter().find(|row| row.capability == gpu)
+}
+
 /// A GPU that NVIDIA has named.
 pub struct GpuModel {
     pub capability: Option<ComputeCapability>,

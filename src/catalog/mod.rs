@@ -50,7 +50,7 @@ use error_rows::{CauseArgument, ClueRow, Clues, Errors};
 pub use fault_rows::{AfterProof, FaultRow, Section, Severity};
 pub use faults::{Fault, Text, faults, filled};
 pub use framework_rows::{CodeRecord, Framework, FrameworkCompiler, Sign, Variable, VersionRecord};
-pub use gpus::{architectures, gpu};
+pub use gpus::{architecture, architectures, gpu};
 pub use knowledge::{Knowledge, knowledge};
 pub use packages::packages_of;
 pub use platform::{Platform, is_released_for, wheel_architecture};

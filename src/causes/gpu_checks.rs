@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::cause::CheckAnswer;
 use super::facts::{CheckContext, NamedLibrary};
-use crate::catalog::{architectures, knowledge};
+use crate::catalog::{architecture, knowledge};
 use crate::doctor::FindingEvidence;
 use crate::host::Host;
 use crate::inventory::{KernelDriver, Visible};
@@ -142,8 +142,7 @@ impl CheckContext<'_, '_, '_> {
         let version = first.version?;
         let mut is_older = None;
         for capability in self.facts.inventory.capabilities() {
-            let mut rows = architectures().iter();
-            if let Some(row) = rows.find(|row| row.capability == capability)
+            if let Some(row) = architecture(capability)
                 && let Some(cuda) = row.cuda.first()
             {
                 is_older = Some(is_older == Some(true) || cuda.version() > version);

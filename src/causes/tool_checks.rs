@@ -9,8 +9,8 @@ use super::checks::record_evidence;
 use super::facts::CheckContext;
 use super::gpu_checks::parse_capability;
 use super::library_checks::parse_version;
-use crate::catalog::architectures;
-use crate::doctor::FindingEvidence;
+use crate::catalog::architecture;
+use crate::doctor::{FindingEvidence, OS_RELEASE};
 use crate::host::Host;
 use crate::inventory::{PartKind, Toolkit};
 use crate::program;
@@ -114,7 +114,7 @@ impl CheckContext<'_, '_, '_> {
 
     /// Kernels with pages of 64 kB say so in their release.
     pub(super) fn small_pages(&self) -> Option<CheckAnswer> {
-        let file = Path::new("/proc/sys/kernel/osrelease");
+        let file = Path::new(OS_RELEASE);
         let release = self.facts.host.read_text(file).ok()?;
         let release = release.trim();
         let evidence = vec![FindingEvidence::file(file, release.to_owned())];
@@ -206,9 +206,6 @@ impl CheckContext<'_, '_, '_> {
 }
 
 /// The CUDA versions that make code for an architecture: the first, and the last if there is one.
-fn cuda_versions(architecture: &str) -> Option<&'static [CudaVersion]> {
-    let capability = parse_capability(architecture)?;
-    let mut rows = architectures().iter();
-    let row = rows.find(|row| row.capability == capability)?;
-    Some(&row.cuda)
+fn cuda_versions(name: &str) -> Option<&'static [CudaVersion]> {
+    Some(&architecture(parse_capability(name)?)?.cuda)
 }

@@ -23,7 +23,7 @@ pub use elements::JudgedElement;
 pub use finding::{Detail, Finding, FindingEvidence, Stops};
 pub use project::ProjectFiles;
 pub use startup::{StartupLine, StartupLines};
-pub use subject::{DoctorSubject, MachineKind, named, titled};
+pub use subject::{DoctorSubject, MachineKind, OS_RELEASE, named, titled};
 
 use crate::catalog::Fault;
 pub use crate::catalog::{Section, Severity};

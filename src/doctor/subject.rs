@@ -31,7 +31,8 @@ pub struct MachineKind {
     pub is_tegra: bool,
 }
 
-pub(super) const OS_RELEASE: &str = "/proc/sys/kernel/osrelease";
+/// The kernel's release.
+pub const OS_RELEASE: &str = "/proc/sys/kernel/osrelease";
 /// The kernel starts it, with root's rights, to create a missing device node.
 pub(super) const NODE_MAKER: &str = "/usr/bin/nvidia-modprobe";
 const CONTAINER_FILES: [&str; 4] = [

@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::location::ScanContext;
-use super::machine::KernelDriver;
+use super::machine::{KernelDriver, TEGRA_RELEASE};
 use crate::catalog::knowledge;
 use crate::host::Host;
-use crate::version::Version;
+use crate::version::{CudaVersion, Version};
 
 const MODULE: &str = "/sys/module/nvidia/version";
 const PROC: &str = "/proc/driver/nvidia/version";
-/// Of Jetson's system.
-const TEGRA: &str = "/etc/nv_tegra_release";
 /// The memory manager of Jetson's kernels: the release alone may be that of an image.
 const TEGRA_NODE: &str = "/dev/nvmap";
 /// Jetson's kernels may give their own release, such as 35.3.1, as the driver's number: all drivers are newer.
@@ -22,7 +20,7 @@ pub(super) fn kernel(scan: &mut ScanContext<'_>) -> Option<KernelDriver> {
     scan.watch(PROC);
     scan.watch(TEGRA_NODE);
     if is_tegra(scan.host) {
-        scan.watch(TEGRA);
+        scan.watch(TEGRA_RELEASE);
     }
     of_host(scan.host)
 }
@@ -39,23 +37,27 @@ pub(super) fn is_there(host: &Host) -> bool {
 /// Where a Jetson's kernel does not number its driver as elsewhere, the one that elsewhere came with the same CUDA stands
 /// for it.
 fn of_host(host: &Host) -> Option<KernelDriver> {
-    let release = is_tegra(host).then(|| host.read_text(Path::new(TEGRA)));
-    let of_tegra = release
-        .and_then(|text| l4t(&text.ok()?))
-        .and_then(|release| knowledge().cuda_of_tegra(release));
-    let (version, from) = match (version(host), of_tegra) {
-        (Some((version, from)), _) if version.major() >= OLDEST => (version, from),
-        (numbered, Some(cuda)) => match knowledge().driver_of_cuda(cuda) {
-            Some(version) => (version, TEGRA),
-            None => numbered?,
-        },
-        (numbered, None) => numbered?,
-    };
+    let cuda = cuda_of_tegra(host);
+    let stand_in = cuda.and_then(|cuda| knowledge().driver_of_cuda(cuda));
+    let numbered = version(host);
+    let (version, from) = numbered
+        .filter(|(version, _)| version.major() >= OLDEST)
+        .or(stand_in.map(|version| (version, TEGRA_RELEASE)))
+        .or(numbered)?;
     Some(KernelDriver {
         version,
-        cuda: knowledge().cuda_of_driver(version).or(of_tegra),
+        cuda: knowledge().cuda_of_driver(version).or(cuda),
         from: PathBuf::from(from),
     })
+}
+
+/// The CUDA version of a Jetson's driver, by the release of its system.
+fn cuda_of_tegra(host: &Host) -> Option<CudaVersion> {
+    if !is_tegra(host) {
+        return None;
+    }
+    let text = host.read_text(Path::new(TEGRA_RELEASE)).ok()?;
+    knowledge().cuda_of_tegra(l4t(&text)?)
 }
 
 /// `# R36 (release), REVISION: 4.3, GCID: …`: 36.4.3.

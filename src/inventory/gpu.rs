@@ -33,19 +33,16 @@ fn of_processor(scan: &mut ScanContext<'_>) -> Option<Gpu> {
     scan.watch(tree.join("compatible"));
     scan.watch(tree.join("model"));
     let compatible = scan.host.read_text(&tree.join("compatible")).ok()?;
+    let names: Vec<&str> = compatible.split('\0').collect();
     let row = catalog::architectures().iter().find(|row| {
-        let names = compatible.split('\0');
-        row.device_tree
-            .as_ref()
-            .is_some_and(|wanted| names.into_iter().any(|name| name == wanted))
+        let name = row.device_tree.as_deref();
+        name.is_some_and(|name| names.contains(&name))
     })?;
-    let model = scan.host.read_text(&tree.join("model")).ok();
+    let board = scan.host.read_text(&tree.join("model"));
+    let model = board.unwrap_or_else(|_| row.chips.clone());
     Some(Gpu {
         bus: String::new(),
-        model: model.map_or_else(
-            || row.chips.clone(),
-            |model| model.trim_end_matches('\0').to_owned(),
-        ),
+        model: model.trim_end_matches('\0').to_owned(),
         chip: Some(&row.chips),
         capability: Some(row.capability),
         uuid: None,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::installation::{Extension, Installation};
 use super::toolkit_model::Toolkit;
 use super::warning::{ReadFault, Warning};
-use crate::catalog::architectures;
+use crate::catalog::architecture;
 use crate::host::FileId;
 use crate::text;
 use crate::version::{ComputeCapability, CudaVersion, Version};
@@ -97,10 +97,13 @@ pub struct KernelDriver {
     pub from: PathBuf,
 }
 
+/// The release of Jetson's system. Where the kernel does not number its driver, it says which CUDA the driver runs.
+pub(super) const TEGRA_RELEASE: &str = "/etc/nv_tegra_release";
+
 impl KernelDriver {
     /// True if the kernel does not number it, and another driver for the same CUDA stands for it.
     pub fn is_stand_in(&self) -> bool {
-        self.from.starts_with("/etc")
+        self.from == Path::new(TEGRA_RELEASE)
     }
 }
 
@@ -182,9 +185,8 @@ impl Inventory {
 
     /// True for a Jetson up to JetPack 6, where libraries that are built for Arm servers do not work.
     pub fn is_l4t(&self) -> bool {
-        let rows = || architectures().iter().filter(|row| row.l4t);
-        let mut known = self.gpus.iter().filter_map(|gpu| gpu.capability);
-        known.any(|own| rows().any(|row| row.capability == own))
+        let capabilities = self.gpus.iter().filter_map(|gpu| gpu.capability);
+        capabilities.filter_map(architecture).any(|row| row.l4t)
     }
 
     /// The GPUs that the program can certainly use.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::words::bare_name;
-use crate::catalog::knowledge;
+use crate::advise::known_names;
 use crate::program::{EnvironmentLoss, Note, Packer, Program};
 use crate::text::show;
 
@@ -96,16 +96,16 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
         Note::Malformed { why } => format!("`{program}` is malformed: {}", show(why)),
         Note::CpuOnly { package, file } => {
             let name = bare_name(package);
-            let mut listed = knowledge().distributions().iter();
-            let build = listed.any(|row| row.name == name).then(|| {
-                format!("; `cudarun advise {name}` names a build with CUDA for this machine")
-            });
-            format!(
-                "`{}` is built without CUDA and requires no library: {}{}",
+            let mut text = format!(
+                "`{}` is built without CUDA and requires no library: {}",
                 show(package),
-                show(file),
-                build.unwrap_or_default()
-            )
+                show(file)
+            );
+            if known_names().any(|known| known == name) {
+                text +=
+                    &format!("; `cudarun advise {name}` names a build with CUDA for this machine");
+            }
+            text
         }
         Note::CrashesWithoutGpu { package } => format!(
             "there is no GPU here, and `{}` crashes if it finds its GPU libraries: cudarun picks none for it, so it uses the CPU",

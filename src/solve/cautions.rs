@@ -155,10 +155,7 @@ fn cannot_compile(picks: &[&Installation], world: &World<'_>) -> Vec<Caution> {
         };
         let is_own = matches!(installation.origin, Origin::Bundled | Origin::Wheel);
         for gpu in &gpus {
-            let known = catalog::architectures()
-                .iter()
-                .find(|known| known.capability == *gpu);
-            let Some(cuda) = known.map(|known| &known.cuda) else {
+            let Some(cuda) = catalog::architecture(*gpu).map(|known| &known.cuda) else {
                 continue;
             };
             if version < cuda[0] || cuda.get(1).is_some_and(|last| version > *last) {

@@ -120,16 +120,9 @@ fn lack_at_hand(
     if lacking.is_empty() && !matches!(outcome, Outcome::Conflict(_)) {
         return Lack::Nothing;
     }
-    let Some(glibc) = inventory.glibc.filter(|_| !inventory.is_l4t()) else {
-        return Lack::NoOffer(lacking);
-    };
     let mut policy = policy.clone();
     let at_hand = policy.at_hand.clone();
-    let platform = Platform {
-        machine: program.machine,
-        glibc,
-        at_hand: at_hand.as_ref(),
-    };
+    let platform = platform(program.machine, inventory, at_hand.as_ref());
     let program = &with_all(&World::new(inventory, program, &policy), &lacking);
     let place = |wheel: &Wheel, version: Version| {
         platform.file(wheel, version)?;
@@ -153,6 +146,20 @@ fn lack_at_hand(
         }
     }
     Lack::NoOffer(lacking)
+}
+
+/// The wheels that count here. None does without a known C library, nor on a Jetson that takes none for Arm servers.
+fn platform<'n>(
+    machine: u16,
+    inventory: &Inventory,
+    at_hand: Option<&'n BTreeSet<String>>,
+) -> Platform<'n> {
+    let glibc = inventory.glibc.filter(|_| !inventory.is_l4t());
+    Platform {
+        machine,
+        glibc: glibc.unwrap_or_default(),
+        at_hand,
+    }
 }
 
 /// The families whose pick is older than the program's packages ask for.
@@ -268,11 +275,7 @@ pub fn wheels_of(
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyRange> {
-    let platform = Platform {
-        machine,
-        glibc: inventory.glibc.unwrap_or_default(),
-        at_hand,
-    };
+    let platform = platform(machine, inventory, at_hand);
     let most = inventory
         .driver
         .as_ref()
@@ -284,9 +287,6 @@ pub fn wheels_of(
         .rev()
         .filter(|major| cuda.map_or(*major <= most, |cuda| cuda == *major));
     let mut lacking = None;
-    if inventory.is_l4t() {
-        return wanted.first().cloned().map_or(Ok(Vec::new()), Err);
-    }
     for major in fitting {
         match of_major(wanted, major, platform) {
             Ok(wheels) => return Ok(wheels),
@@ -309,9 +309,6 @@ pub fn wheels_of_toolkit(
     inventory: &Inventory,
     at_hand: Option<&BTreeSet<String>>,
 ) -> Result<Vec<MissingWheel>, FamilyRange> {
-    if inventory.is_l4t() {
-        return Err(wanted.clone());
-    }
     let driver = inventory.driver.as_ref().and_then(|driver| driver.cuda);
     let mut rows: Vec<_> = toolkits()
         .iter()
@@ -320,11 +317,7 @@ pub fn wheels_of_toolkit(
         .collect();
     rows.sort_by_key(|row| driver.is_some_and(|driver| CudaVersion::of(row.version) > driver));
     for at_hand in [at_hand, None] {
-        let platform = Platform {
-            machine,
-            glibc: inventory.glibc.unwrap_or_default(),
-            at_hand,
-        };
+        let platform = platform(machine, inventory, at_hand);
         let Some(files) = rows.iter().find_map(|row| platform.toolkit(row)) else {
             continue;
         };

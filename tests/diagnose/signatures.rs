@@ -17,20 +17,20 @@ struct Messages {
 /// An error message that a person has posted, and the cause that was found there.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Posted {
-    id: String,
-    text: String,
+pub(super) struct Posted {
+    pub(super) id: String,
+    pub(super) text: String,
     cause: Fault,
     /// Other causes that are as right.
     #[serde(default)]
     or: Vec<Fault>,
-    source: String,
-    basis: String,
+    pub(super) source: String,
+    pub(super) basis: String,
 }
 
 impl Posted {
     /// The place of a right cause among these.
-    fn place(&self, faults: &[Fault]) -> Option<usize> {
+    pub(super) fn place(&self, faults: &[Fault]) -> Option<usize> {
         faults
             .iter()
             .position(|fault| *fault == self.cause || self.or.contains(fault))

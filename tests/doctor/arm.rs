@@ -6,12 +6,10 @@ use crate::support::parts::{self, elf, link, program};
 
 /// A machine of tests/machines/ with programs that are linked against libraries of either CUDA.
 fn with_programs(name: &str) -> Machine {
-    let path = format!("{}/tests/machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-    let mut text = std::fs::read_to_string(path).unwrap();
-    text += &arm_program("of12", &["libcudart.so.12", "libcudnn.so.9"]);
-    text += &arm_program("of13", &["libcudart.so.13", "libcudnn.so.9"]);
-    text += &arm_program("plain", &[]);
-    Machine::describe(&text)
+    let programs = arm_program("of12", &["libcudart.so.12", "libcudnn.so.9"])
+        + &arm_program("of13", &["libcudart.so.13", "libcudnn.so.9"])
+        + &arm_program("plain", &[]);
+    Machine::with(name, &programs)
 }
 
 fn arm_program(name: &str, needed: &[&str]) -> String {
@@ -82,28 +80,29 @@ fn drivers_and_gpus_are_named() {
     }
 }
 
+/// What doctor says of an Orin with another release of its system, whose kernel names this driver.
+fn doctor_of_release(l4t: &str, driver: &str) -> String {
+    let machine = Machine::load("tegra");
+    let release = format!("# R{l4t}, GCID: 1, BOARD: generic\n");
+    std::fs::write(machine.real("/etc/nv_tegra_release"), release).unwrap();
+    let line = format!(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  {driver}  Release Build  (x@y)\n"
+    );
+    std::fs::write(machine.real("/proc/driver/nvidia/version"), line).unwrap();
+    Run::on(&machine, &["doctor"]).any_stderr().output().0
+}
+
 /// JetPack 5 gives its own release as the driver's number; no driver for CUDA 11 is as old as that.
 #[test]
 fn a_release_of_jetsons_system_is_no_driver() {
-    let release = |l4t: &str, proc: &str| {
-        let mut machine = with_programs("tegra");
-        machine.programs.clear();
-        let tegra = format!("# R{l4t}, GCID: 1, BOARD: generic\n");
-        std::fs::write(machine.real("/etc/nv_tegra_release"), tegra).unwrap();
-        let line = format!(
-            "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  {proc}  Release Build  (x@y)\n"
-        );
-        std::fs::write(machine.real("/proc/driver/nvidia/version"), line).unwrap();
-        Run::on(&machine, &["doctor"]).any_stderr().output().0
-    };
-    let jetpack5 = release("35 (release), REVISION: 3.1", "35.3.1");
+    let jetpack5 = doctor_of_release("35 (release), REVISION: 3.1", "35.3.1");
     assert!(
         jetpack5.contains("kernel driver 470.42.01, supports CUDA up to 11.4"),
         "{jetpack5}"
     );
-    let thor = release("38 (release), REVISION: 4.0", "TempVersion");
+    let thor = doctor_of_release("38 (release), REVISION: 4.0", "TempVersion");
     assert!(thor.contains("supports CUDA up to 13.0"), "{thor}");
-    let unknown = release("99 (release), REVISION: 1.0", "TempVersion");
+    let unknown = doctor_of_release("99 (release), REVISION: 1.0", "TempVersion");
     assert!(unknown.contains("the driver of a Jetson"), "{unknown}");
 }
 
@@ -162,7 +161,7 @@ fn programs_get_the_libraries_of_their_machine() {
     }
 }
 
-/// torch for Jetson links NVPL and cuDSS, and its search path has not their wheels' directories.
+/// torch for Jetson links NVPL and cuDSS, and its search path does not have their wheels' directories.
 #[test]
 fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
     let thor = with_programs("thor");
@@ -186,7 +185,6 @@ fn torch_for_jetson_gets_nvpl_and_cudss_of_wheels() {
 /// The number of the driver that stands for Thor's says nothing of a libcuda beside it.
 #[test]
 fn a_compat_libcuda_of_the_same_cuda_is_not_taken_on_thor() {
-    let path = format!("{}/tests/machines/thor.toml", env!("CARGO_MANIFEST_DIR"));
     let note = r#"{"format":1,"CUDA version":"13.0","driver":[570,575,580],"device":[1,2]}"#;
     for version in ["580.65.06", "580.82.07"] {
         let compat = elf(
@@ -195,64 +193,63 @@ fn a_compat_libcuda_of_the_same_cuda_is_not_taken_on_thor() {
                 "soname = 'libcuda.so.1', exports = ['cuInit'], machine = 183, forward_compatibility = '{note}'"
             ),
         );
-        let own = std::fs::read_to_string(&path).unwrap()
-            + &compat
+        let more = compat
             + &link(
                 "/usr/local/cuda-13.0/compat/libcuda.so.1",
                 &format!("libcuda.so.{version}"),
             )
             + &arm_program("of13", &["libcudart.so.13", "libcudnn.so.9"]);
-        let machine = Machine::describe(&own);
         says(
-            &machine,
+            &Machine::with("thor", &more),
             &["/usr/bin/of13"],
             &["/usr/lib/aarch64-linux-gnu/nvidia            driver ?"],
         );
     }
 }
 
+/// What explain says of a torch without cuDNN, on a machine with this chip.
+fn explained_without_cudnn(cudnn: &str, chip: &str) -> String {
+    let mut text = String::from("about = 'torch without cuDNN'\n");
+    for (path, fields) in [
+        (
+            "/usr/lib/ld-linux-aarch64.so.1",
+            "soname = 'ld-linux-aarch64.so.1'",
+        ),
+        (
+            "/usr/lib/aarch64-linux-gnu/libc.so.6",
+            "soname = 'libc.so.6', exports = ['malloc']",
+        ),
+        (
+            "/usr/bin/python3.12",
+            "interpreter = '/lib/ld-linux-aarch64.so.1', needed = ['libc.so.6']",
+        ),
+    ] {
+        text += &elf(path, &format!("{fields}, machine = 183"));
+    }
+    text += &parts::kernel("580.95.05");
+    text += &parts::text("/dev/nvmap", "");
+    text += &parts::text("/proc/device-tree/compatible", chip);
+    text += &link("/lib", "usr/lib");
+    text += &link("/opt/venv/bin/python3", "/usr/bin/python3.12");
+    text += &parts::text(
+        "/opt/venv/pyvenv.cfg",
+        "home = /usr/bin\nversion_info = 3.12.3\n",
+    );
+    let torch = "/opt/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so";
+    text += &elf(
+        torch,
+        &format!("soname = 'libtorch_cuda.so', needed = ['{cudnn}'], machine = 183"),
+    );
+    explained(&Machine::describe(&text), &TORCH).0
+}
+
 /// No wheel of cuDNN 8 is for this processor; those of cuDNN 9 are, but not for a Jetson with JetPack 6.
 #[test]
 fn hints_name_no_wheel_of_another_processor() {
-    let hint = |cudnn: &str, chip: &str| {
-        let mut text = String::from("about = 'torch without cuDNN'\n");
-        for (path, fields) in [
-            (
-                "/usr/lib/ld-linux-aarch64.so.1",
-                "soname = 'ld-linux-aarch64.so.1'",
-            ),
-            (
-                "/usr/lib/aarch64-linux-gnu/libc.so.6",
-                "soname = 'libc.so.6', exports = ['malloc']",
-            ),
-            (
-                "/usr/bin/python3.12",
-                "interpreter = '/lib/ld-linux-aarch64.so.1', needed = ['libc.so.6']",
-            ),
-        ] {
-            text += &elf(path, &format!("{fields}, machine = 183"));
-        }
-        text += &parts::kernel("580.95.05");
-        text += &parts::text("/dev/nvmap", "");
-        text += &parts::text("/proc/device-tree/compatible", chip);
-        text += &link("/lib", "usr/lib");
-        text += &link("/opt/venv/bin/python3", "/usr/bin/python3.12");
-        text += &parts::text(
-            "/opt/venv/pyvenv.cfg",
-            "home = /usr/bin\nversion_info = 3.12.3\n",
-        );
-        let torch = "/opt/venv/lib/python3.12/site-packages/torch/lib/libtorch_cuda.so";
-        text += &elf(
-            torch,
-            &format!("soname = 'libtorch_cuda.so', needed = ['{cudnn}'], machine = 183"),
-        );
-        explained(&Machine::describe(&text), &TORCH).0
-    };
-    let (nine, eight) = (hint("libcudnn.so.9", ""), hint("libcudnn.so.8", ""));
-    let (orin, thor) = (
-        hint("libcudnn.so.9", "nvidia,tegra234"),
-        hint("libcudnn.so.9", "nvidia,tegra264"),
-    );
+    let nine = explained_without_cudnn("libcudnn.so.9", "");
+    let eight = explained_without_cudnn("libcudnn.so.8", "");
+    let orin = explained_without_cudnn("libcudnn.so.9", "nvidia,tegra234");
+    let thor = explained_without_cudnn("libcudnn.so.9", "nvidia,tegra264");
     assert!(
         nine.contains("install \"nvidia-cudnn-cu12=="),
         "the control: {nine}"

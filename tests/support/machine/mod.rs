@@ -62,11 +62,17 @@ pub struct Machine {
 impl Machine {
     /// The machine that `tests/machines/NAME.toml` describes.
     pub fn load(name: &str) -> Machine {
+        Machine::with(name, "")
+    }
+
+    /// This machine with more files, as text.
+    #[track_caller]
+    pub fn with(name: &str, more: &str) -> Machine {
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/machines/{name}.toml"));
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Machine::describe(&text)
+        Machine::describe(&(text + more))
     }
 
     #[track_caller]
