@@ -252,11 +252,6 @@ fn a_process_that_cannot_be_told_about_is_an_error() {
             "cudarun list --running",
         ),
         (
-            vec!["list", "--html", "x"],
-            "--html and --markdown are for running processes",
-            "cudarun list --running --html FILE",
-        ),
-        (
             vec!["--root", "/", "list", "--running"],
             "--root",
             "cudarun",

@@ -270,7 +270,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(RunOptions),
     /// Show every installation of every NVIDIA library
-    #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
+    #[command(mut_arg("html", |html| html.requires("running")), mut_arg("markdown", |markdown| markdown.requires("running")), override_usage = "cudarun list [OPTIONS] [FAMILY]...\n       cudarun list --running [PID] [OPTIONS]")]
     List(List),
     /// Show the requirements of a program, the picks, and the reasons
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]

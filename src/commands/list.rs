@@ -14,12 +14,6 @@ pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> 
     if let Some(pid) = options.running {
         return running(&host, common, options, pid);
     }
-    if options.page_options.is_asked() {
-        return Err(Error::Usage {
-            message: "--html and --markdown are for running processes".to_owned(),
-            hint: Some("cudarun list --running --html FILE".to_owned()),
-        });
-    }
     let host = machine(host, common)?;
     let (toolkits, families): (Vec<&String>, Vec<&String>) =
         options.families.iter().partition(|word| is_toolkit(word));

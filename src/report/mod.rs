@@ -73,8 +73,8 @@ pub use style::Style;
 pub use template::{example_of_settings, template};
 pub use trace::{observation, prediction};
 pub use verdict::{
-    LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
-    proving, verdict,
+    LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, gpu_not_proved, not_kept,
+    progress, proof_line, proving, verdict,
 };
 pub use words::warnings;
 

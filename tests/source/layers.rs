@@ -32,6 +32,7 @@ const ROOMS: &[&str] = &[
     "fetch",
     "verify",
     "launch",
+    "running",
     "kept",
     "shell",
     "doctor",
