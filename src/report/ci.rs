@@ -73,7 +73,11 @@ impl CiRunner {
             Some((file, line)) => format!("{file}:{}", line.unwrap_or(1)),
             None => "cudarun".to_owned(),
         };
-        let line = format!("{begin}: {severity}: {message} [{}]", show(about));
+        let about = match show(about) {
+            about if message.contains(&about) => String::new(),
+            about => format!(" [{about}]"),
+        };
+        let line = format!("{begin}: {severity}: {message}{about}");
         line.replace(COMMAND, COMMAND_SHOWN) + "\n"
     }
 

@@ -276,7 +276,8 @@ impl FleetReport {
 pub(super) fn lacking(one: &Lacking, machine: &str) -> String {
     let what = match &one.requirement {
         Requirement::Library(library) => {
-            format!("{} {}", display_name(&library.family), library.want)
+            let comma = if library.want.is_exact() { "," } else { "" };
+            format!("{}{comma} {}", display_name(&library.family), library.want)
         }
         Requirement::Machine(machine) => machine.demand.to_string(),
     };
