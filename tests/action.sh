@@ -2,7 +2,7 @@
 # Runs the step of .github/actions/check as GitHub's runner does, with its variables and a `gh` that only writes down how it is
 # called, on saved nodes; and the snippets of docs/ci.md: tests/action.sh [cudarun]
 #
-# Needs gcc, jq and python3 with venv, for PyYAML.
+# Needs gcc, and python3 with venv and the network for PyYAML, which is kept in ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests.
 # shellcheck disable=SC2016,SC2317  # code for other shells; functions called by name
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
