@@ -20,7 +20,7 @@ pub mod libraries;
 mod shells;
 
 pub use advise::Advise;
-pub use doctor::{Diagnose, Doctor, Fleet};
+pub use doctor::{CiForm, Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
 pub use libraries::{Building, LibraryOptions, PageOptions, SettingOption};
 pub use shells::{Completions, Hook, Shell};

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 mod advise;
 mod builds;
 mod causes;
+mod ci;
 mod diagnose;
 mod doctor;
 mod errors;
@@ -32,6 +33,7 @@ mod words;
 
 pub use advise::{AdviceReport, advice};
 pub use builds::{build_remarks, lacking_compilers, listed_toolkits};
+pub use ci::{CiRunner, ci_examination, ci_fleet, ci_project};
 pub use diagnose::{
     Diagnosis, ProgramChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
     silent_input, unknown_failure,
