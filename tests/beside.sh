@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
-# very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+# very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
 # and the network for mise (by npm), uv, Jupyter, environment-modules and the schemas of Kubernetes; they are kept in
@@ -9,7 +9,7 @@
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
-document=$here/../docs/beside.md
+documents=$here/../docs
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/beside
 uv=$kept/uv-0.13.9/bin/uv
 kubernetes=$kept/kubernetes-validate-1.37.0
@@ -59,12 +59,12 @@ export HOME=$work/home PATH=/usr/local/bin:/usr/bin:/bin
 mkdir -p "$HOME"
 cd "$work"
 
-# block NAME: the text in the document under that name.
+# block NAME: the text in a document under that name.
 block() {
     awk -v name="$1" '
         $0 ~ "^<!-- (run|used) by tests/beside.sh as " name " -->$" { wanted = 1; next }
         wanted && /^```/ { if (inside) exit; inside = 1; next }
-        inside' "$document" | grep . || { echo "docs/beside.md has no block $1" >&2; exit 1; }
+        inside' "$documents"/*.md | grep . || { echo "no document has a block $1" >&2; exit 1; }
 }
 
 # is WHAT WANTED GOT: that a test has come out so; with a star for anything.
@@ -249,6 +249,82 @@ bash -c "cudarun python3 train.py"'
     is "code for bash that is not followed" "cudarun: \`bash\` starts *: put cudarun *
 $mixed
 0 $whole" "$(CUDARUN_FOLLOW=off bash -lc "$code" 2>&1)"
+}
+
+# As install.sh does it.
+install_in() {
+    mkdir -p "$1/bin" "$1/lib/cudarun"
+    cp "$cudarun" "$1/bin/"
+    "$cudarun" --module-for "$1/bin/cudarun" >"$1/lib/cudarun/follow.so"
+}
+
+modules_that_follow() {
+    local kind code
+    install_in /opt/cudarun
+    for kind in "modules.sh module-tcl" "/usr/share/lmod/lmod/init/bash module-tcl" "/usr/share/lmod/lmod/init/bash module-lua"; do
+        rm -rf /opt/modulefiles
+        mkdir /opt/modulefiles
+        (block "${kind#* }") | sh -e
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles PATH=/usr/bin:/bin
+now() { env | grep '^PATH=\|LD_\|CUD\|MODULES=\|LMFILES' | grep -v '=\$' || true; }
+before=\$(now)
+python3 train.py
+module load cudarun
+python3 train.py; sh -c 'python3 train.py; :'; command -v cudarun
+module load cudarun
+python3 train.py
+module unload cudarun
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+python3 train.py
+# cudarun goes while its module is loaded.
+module load cudarun
+mv /opt/cudarun /opt/elsewhere
+module unload cudarun 2>/dev/null
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+# And before.
+module load cudarun
+python3 train.py
+mv /opt/elsewhere /opt/cudarun"
+        is "modules that follow, ${kind#* } by ${kind% *}" "$mixed
+0 $whole
+0 $whole
+/opt/cudarun/bin/cudarun
+0 $whole
+nothing is left
+$mixed
+nothing is left
+$mixed" "$(LD_LIBRARY_PATH=$trap_path bash --norc -c "$code" 2>&1)"
+        # In a shell that follows already, and after that.
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles
+module load cudarun; python3 train.py; module unload cudarun; python3 train.py"
+        is "a module in a shell that follows, ${kind#* } by ${kind% *}" "0 $whole
+0 $whole" "$(LD_LIBRARY_PATH=$trap_path /opt/cudarun/bin/cudarun bash --norc -c "$code" 2>&1)"
+    done
+}
+
+profile_of_all_users() {
+    local code="python3 train.py; bash -lc 'python3 train.py; :'; env | grep 'LD_AUDIT\|CUDARUN' | wc -l" shell
+    cp -r /etc/profile.d "$work/profile.d"
+    mount --bind "$work/profile.d" /etc/profile.d
+    block profile.d | sh -e
+    # /etc/profile takes the variable of the loader as it is.
+    export LD_LIBRARY_PATH=$trap_path
+    for shell in "bash -l" "bash -li" "dash -l"; do
+        is "profile.d in $shell" "0 $whole
+0 $whole
+2" "$($shell -c "$code" 2>"$work/said" || cat "$work/said")"
+    done
+    is "a shell that reads no profile" "$mixed" "$(bash -c 'python3 train.py')"
+    is "profile.d without cudarun" "$mixed
+$mixed
+0" "$(mv /opt/cudarun /opt/elsewhere; bash -lc "$code" 2>&1; mv /opt/elsewhere /opt/cudarun)"
+    is "as another user" "0 $whole" "$(chmod a+rx "$work"; setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ bash -lc 'python3 train.py' 2>&1)"
+    rm /etc/profile.d/cudarun.sh
+    is "profile.d after its removal" "$mixed
+$mixed
+0" "$(bash -lc "$code" 2>&1)"
+    unset LD_LIBRARY_PATH
+    umount /etc/profile.d
 }
 
 tasks_of_mise() {
@@ -470,6 +546,8 @@ step export_in_shells
 step objects_of_kubernetes
 step direnv_in_a_project
 step modules
+step modules_that_follow
+step profile_of_all_users
 step tasks_of_mise
 step uv_in_both_orders
 step kernel_of_jupyter

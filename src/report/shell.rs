@@ -58,18 +58,22 @@ pub fn follow_lines(module: &Path, tree: &OsStr, dialect: Dialect) -> String {
                  set -gx LD_AUDIT (string join : -- $LD_AUDIT {path})\n    set -gx {name} {tree}\nend\n"
             )
         }
+        // Unloading takes back what is gone, and nothing in a shell that follows by a cudarun above it.
         Dialect::Module => {
             let (path, tree) = (quoted_for_tcl(path), quoted_for_tcl(tree));
             format!(
-                "#%Module\nif {{ [file readable {path}] }} {{\n    append-path LD_AUDIT {path}\n    \
-                 setenv {name} {tree}\n}}\n"
+                "#%Module\nset module {path}\nset tree {tree}\n\
+                 if {{ (![info exists ::env({name})] || $::env({name}) eq $tree) &&\n        \
+                 (![module-info mode load] || [file readable $module]) }} {{\n    \
+                 append-path LD_AUDIT $module\n    setenv {name} $tree\n}}\n"
             )
         }
         Dialect::Lua => {
             let (path, tree) = (quoted_for_lua(path), quoted_for_lua(tree));
             format!(
-                "if isFile({path}) then\n    append_path(\"LD_AUDIT\", {path})\n    \
-                 setenv(\"{name}\", {tree})\nend\n"
+                "local module, tree = {path}, {tree}\n\
+                 if (os.getenv(\"{name}\") or tree) == tree and (mode() ~= \"load\" or isFile(module)) then\n    \
+                 append_path(\"LD_AUDIT\", module)\n    setenv(\"{name}\", tree)\nend\n"
             )
         }
         Dialect::Systemd => {
