@@ -254,7 +254,7 @@ $mixed
 # As install.sh does it.
 install_in() {
     mkdir -p "$1/bin" "$1/lib/cudarun"
-    cp "$cudarun" "$1/bin/"
+    [ -e "$1/bin/cudarun" ] || cp "$cudarun" "$1/bin/"
     "$cudarun" --module-for "$1/bin/cudarun" >"$1/lib/cudarun/follow.so"
 }
 
@@ -488,6 +488,7 @@ entrypoint_of_a_container() {
     local root=$work/root file options
     # The content of a small image: a shell, Python and cuDNN.
     mkdir -p "$root"/{usr/bin,usr/lib,etc,tmp,root,opt/cudnn/9.10} context
+    chmod 1777 "$root/tmp"
     ln -s usr/bin usr/lib "$root/"
     ln -s usr/lib "$root/lib64"
     cp /bin/busybox "$root/usr/bin/sh"
@@ -498,7 +499,8 @@ entrypoint_of_a_container() {
     done | sort -u | xargs cp -Lt "$root/usr/lib"
     cp -a /opt/cudnn/9.10/lib "$root/opt/cudnn/9.10/"
     cp -a /opt/parts "$root/opt/"
-    block Dockerfile >context/Dockerfile
+    # shellcheck disable=SC2016  # Podman knows the variable.
+    block Dockerfile | sed 's,^FROM .*,ARG BASE\nFROM $BASE,' >context/Dockerfile
     cp "$cudarun" train.py context/
     # Its control groups are those of the namespace, and resources that it may not raise stay as they are.
     umount /sys/fs/cgroup/unified 2>/dev/null || true
@@ -520,6 +522,8 @@ entrypoint_of_a_container() {
     is "the container" "0 $whole" "$(podman run "${options[@]}" train 2>&1)"
     is "process 1" "1 0" "$(podman run "${options[@]}" train python3 -c 'import os; print(os.getpid(), os.getuid())' 2>&1)"
     is "its status" 7 "$(podman run "${options[@]}" train sh -c 'exit 7' 2>&1 || echo $?)"
+    foreign_image
+    feature_of_a_dev_container
     # A GPU can be reached, as far as files tell, with the driver 550.
     mkdir -p module/nvidia
     echo 550.54.15 >module/nvidia/version
@@ -529,6 +533,95 @@ entrypoint_of_a_container() {
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=12.4' train 2>&1)"
     is "what the image requires, and has not" "*error:*NVIDIA_REQUIRE_CUDA*125" \
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=13.0' train 2>&1 || echo $?)"
+}
+
+# An image without cudarun, whose entry point starts its command.
+foreign_image() {
+    local code wanted outer=("${options[@]}")
+    export IMAGE=foreign
+    cat >foreign <<'EOF'
+FROM localhost/base
+COPY train.py /srv/
+WORKDIR /srv
+ENTRYPOINT ["sh", "-c", "\"$0\" \"$@\"; :"]
+CMD ["python3", "train.py"]
+EOF
+    podman build -q --network none --tag foreign -f foreign context >/dev/null
+    is "a foreign image, the comparison" "$mixed" "$(podman run "${options[@]}" foreign 2>&1)"
+    mount -t tmpfs -o mode=755 none /usr/local/lib
+    install_in /usr/local
+    code=$(block foreign-image)
+    # Podman ignores `--gpus all`, which is Docker's.
+    docker() { podman "$1" "${options[@]}" "${@:2}"; }
+    wanted="0 $whole
+0 $whole"
+    is "a foreign image" "$wanted" "$(eval "$code" 2>&1)"
+    is "what its shell starts" "0 $whole" \
+        "$(eval "$(head -n 1 <<<"$code" | sed 's/python3 train.py/sh -c "python3 train.py; :"/')" 2>&1)"
+    options+=(--read-only --tmpfs /tmp --user 1000:1000)
+    is "a foreign image, read-only, for a user" "$wanted" "$(eval "$code" 2>&1)"
+    options=("${outer[@]}")
+    umount /usr/local/lib
+}
+
+# with_feature VARIABLES…: what a login shell prints in an image with the feature, or why it cannot be made. As a tool
+# for dev containers does it: the folder is copied into the image, and root runs install.sh with the options as variables.
+with_feature() {
+    printf 'FROM localhost/devices\nCOPY . /tmp/feature\nRUN cd /tmp/feature && env %s ./install.sh\n' "$*" >feature.file
+    if podman build -q --network none --tag with-feature -f feature.file feature >said 2>&1; then
+        podman run "${options[@]}" --user 1000:1000 with-feature sh -lc 'python3 train.py; :' 2>&1
+    else
+        grep -A1 '^cudarun: ' said || cat said
+    fi
+}
+
+feature_of_a_dev_container() {
+    local sum name
+    name=cudarun-0-$(uname -m)-linux
+    # What a release archive has.
+    mkdir -p "$name"/{bin,share/man/man1,share/bash-completion/completions,share/zsh/site-functions,share/fish/vendor_completions.d}
+    cp "$cudarun" "$name/bin/"
+    cp "$here/../install.sh" "$name/"
+    cp "$here/../docs/cudarun.1" "$name/share/man/man1/"
+    cp "$here/../completions/cudarun.bash" "$name/share/bash-completion/completions/cudarun"
+    cp "$here/../completions/_cudarun" "$name/share/zsh/site-functions/"
+    cp "$here/../completions/cudarun.fish" "$name/share/fish/vendor_completions.d/"
+    tar -czf "$name.tar.gz" "$name"
+    sum=$(sha256sum <"$name.tar.gz")
+    sum=${sum%% *}
+    # Everything that busybox can do, and a profile as Debian has it.
+    cp /etc/profile context/
+    cat >devices <<'EOF'
+FROM localhost/base
+COPY profile /etc/
+COPY train.py /srv/
+WORKDIR /srv
+RUN mkdir -p /usr/local/bin && (exec -a busybox sh --list) | while read -r name; do [ -e /usr/bin/$name ] || ln -s sh /usr/bin/$name; done
+EOF
+    podman build -q --network none --tag devices -f devices context >/dev/null
+    cp -r "$here/../examples/devcontainer/cudarun" feature
+    is "no archive" "cudarun: the option archive is empty*hint: \"archive\"*" "$(with_feature)"
+    cp "$name.tar.gz" feature/
+    is "a dev container" "0 $whole" "$(with_feature "SHA256=${sum^^}")"
+    is "a dev container that does not follow" "$mixed" "$(with_feature "SHA256=$sum" FOLLOW=false)"
+    is "its cudarun" "0 $whole" "$(podman run "${options[@]}" with-feature cudarun python3 train.py 2>&1)"
+    is "no checksum" "cudarun: there is no ./$name.tar.gz.sha256*hint: \"sha256\"*" "$(with_feature)"
+    is "a wrong checksum" "cudarun: *is not what its checksum says*hint: *do not use*" "$(with_feature SHA256=0123)"
+    is "a wrong word for follow" "cudarun: the option follow is maybe*hint: *" "$(with_feature FOLLOW=maybe)"
+    is "no such file" "cudarun: there is no file -it's*hint: *" "$(with_feature "ARCHIVE=\"-it's\"")"
+    is "a wrong address" "cudarun: http://127.0.0.1:9/a.tar.gz cannot be had*hint: *" \
+        "$(with_feature ARCHIVE=http://127.0.0.1:9/a.tar.gz)"
+    : >"feature/$name.tar.gz.sha256"
+    is "an empty checksum" "cudarun: *.sha256 is empty*hint: *" "$(with_feature)"
+    (sha256sum "$name.tar.gz") >"feature/$name.tar.gz.sha256"
+    is "the checksum beside it" "0 $whole" "$(with_feature)"
+    cp train.py "feature/cudarun-1-$(uname -m)-linux.tar.gz"
+    is "two archives" "cudarun: *are beside install.sh*hint: name one*" "$(with_feature)"
+    is "a file that is no archive" "cudarun: *cannot be unpacked*hint: *" \
+        "$(with_feature "ARCHIVE=cudarun-1-$(uname -m)-linux.tar.gz" "SHA256=$(sha256sum <train.py | cut -c-64)")"
+    tar -C feature -czf feature/other.tar.gz install.sh
+    is "an archive of something else" "cudarun: other.tar.gz is no release archive*hint: *" \
+        "$(with_feature ARCHIVE=other.tar.gz "SHA256=$(sha256sum <feature/other.tar.gz | cut -c-64)")"
 }
 
 # The text of Kubernetes' objects is what its schema says; the control has a misspelt key.
