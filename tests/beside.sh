@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
-# very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+# very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
 # and the network for mise (by npm), uv, Jupyter, environment-modules and the schemas of Kubernetes; they are kept in
@@ -9,7 +9,7 @@
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
-document=$here/../docs/beside.md
+documents=$here/../docs
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/beside
 uv=$kept/uv-0.13.9/bin/uv
 kubernetes=$kept/kubernetes-validate-1.37.0
@@ -59,12 +59,12 @@ export HOME=$work/home PATH=/usr/local/bin:/usr/bin:/bin
 mkdir -p "$HOME"
 cd "$work"
 
-# block NAME: the text in the document under that name.
+# block NAME: the text in a document under that name.
 block() {
     awk -v name="$1" '
         $0 ~ "^<!-- (run|used) by tests/beside.sh as " name " -->$" { wanted = 1; next }
         wanted && /^```/ { if (inside) exit; inside = 1; next }
-        inside' "$document" | grep . || { echo "docs/beside.md has no block $1" >&2; exit 1; }
+        inside' "$documents"/*.md | grep . || { echo "no document has a block $1" >&2; exit 1; }
 }
 
 # is WHAT WANTED GOT: that a test has come out so; with a star for anything.
@@ -251,6 +251,82 @@ $mixed
 0 $whole" "$(CUDARUN_FOLLOW=off bash -lc "$code" 2>&1)"
 }
 
+# As install.sh does it.
+install_in() {
+    mkdir -p "$1/bin" "$1/lib/cudarun"
+    [ -e "$1/bin/cudarun" ] || cp "$cudarun" "$1/bin/"
+    "$cudarun" --module-for "$1/bin/cudarun" >"$1/lib/cudarun/follow.so"
+}
+
+modules_that_follow() {
+    local kind code
+    install_in /opt/cudarun
+    for kind in "modules.sh module-tcl" "/usr/share/lmod/lmod/init/bash module-tcl" "/usr/share/lmod/lmod/init/bash module-lua"; do
+        rm -rf /opt/modulefiles
+        mkdir /opt/modulefiles
+        (block "${kind#* }") | sh -e
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles PATH=/usr/bin:/bin
+now() { env | grep '^PATH=\|LD_\|CUD\|MODULES=\|LMFILES' | grep -v '=\$' || true; }
+before=\$(now)
+python3 train.py
+module load cudarun
+python3 train.py; sh -c 'python3 train.py; :'; command -v cudarun
+module load cudarun
+python3 train.py
+module unload cudarun
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+python3 train.py
+# cudarun goes while its module is loaded.
+module load cudarun
+mv /opt/cudarun /opt/elsewhere
+module unload cudarun 2>/dev/null
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+# And before.
+module load cudarun
+python3 train.py
+mv /opt/elsewhere /opt/cudarun"
+        is "modules that follow, ${kind#* } by ${kind% *}" "$mixed
+0 $whole
+0 $whole
+/opt/cudarun/bin/cudarun
+0 $whole
+nothing is left
+$mixed
+nothing is left
+$mixed" "$(LD_LIBRARY_PATH=$trap_path bash --norc -c "$code" 2>&1)"
+        # In a shell that follows already, and after that.
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles
+module load cudarun; python3 train.py; module unload cudarun; python3 train.py"
+        is "a module in a shell that follows, ${kind#* } by ${kind% *}" "0 $whole
+0 $whole" "$(LD_LIBRARY_PATH=$trap_path /opt/cudarun/bin/cudarun bash --norc -c "$code" 2>&1)"
+    done
+}
+
+profile_of_all_users() {
+    local code="python3 train.py; bash -lc 'python3 train.py; :'; env | grep 'LD_AUDIT\|CUDARUN' | wc -l" shell
+    cp -r /etc/profile.d "$work/profile.d"
+    mount --bind "$work/profile.d" /etc/profile.d
+    block profile.d | sh -e
+    # /etc/profile takes the variable of the loader as it is.
+    export LD_LIBRARY_PATH=$trap_path
+    for shell in "bash -l" "bash -li" "dash -l"; do
+        is "profile.d in $shell" "0 $whole
+0 $whole
+2" "$($shell -c "$code" 2>"$work/said" || cat "$work/said")"
+    done
+    is "a shell that reads no profile" "$mixed" "$(bash -c 'python3 train.py')"
+    is "profile.d without cudarun" "$mixed
+$mixed
+0" "$(mv /opt/cudarun /opt/elsewhere; bash -lc "$code" 2>&1; mv /opt/elsewhere /opt/cudarun)"
+    is "as another user" "0 $whole" "$(chmod a+rx "$work"; setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ bash -lc 'python3 train.py' 2>&1)"
+    rm /etc/profile.d/cudarun.sh
+    is "profile.d after its removal" "$mixed
+$mixed
+0" "$(bash -lc "$code" 2>&1)"
+    unset LD_LIBRARY_PATH
+    umount /etc/profile.d
+}
+
 tasks_of_mise() {
     if [ ! -x "$mise" ]; then
         echo "skipped: without npm mise cannot be had"
@@ -412,6 +488,7 @@ entrypoint_of_a_container() {
     local root=$work/root file options
     # The content of a small image: a shell, Python and cuDNN.
     mkdir -p "$root"/{usr/bin,usr/lib,etc,tmp,root,opt/cudnn/9.10} context
+    chmod 1777 "$root/tmp"
     ln -s usr/bin usr/lib "$root/"
     ln -s usr/lib "$root/lib64"
     cp /bin/busybox "$root/usr/bin/sh"
@@ -422,7 +499,8 @@ entrypoint_of_a_container() {
     done | sort -u | xargs cp -Lt "$root/usr/lib"
     cp -a /opt/cudnn/9.10/lib "$root/opt/cudnn/9.10/"
     cp -a /opt/parts "$root/opt/"
-    block Dockerfile >context/Dockerfile
+    # shellcheck disable=SC2016  # Podman knows the variable.
+    block Dockerfile | sed 's,^FROM .*,ARG BASE\nFROM $BASE,' >context/Dockerfile
     cp "$cudarun" train.py context/
     # Its control groups are those of the namespace, and resources that it may not raise stay as they are.
     umount /sys/fs/cgroup/unified 2>/dev/null || true
@@ -444,6 +522,8 @@ entrypoint_of_a_container() {
     is "the container" "0 $whole" "$(podman run "${options[@]}" train 2>&1)"
     is "process 1" "1 0" "$(podman run "${options[@]}" train python3 -c 'import os; print(os.getpid(), os.getuid())' 2>&1)"
     is "its status" 7 "$(podman run "${options[@]}" train sh -c 'exit 7' 2>&1 || echo $?)"
+    foreign_image
+    feature_of_a_dev_container
     # A GPU can be reached, as far as files tell, with the driver 550.
     mkdir -p module/nvidia
     echo 550.54.15 >module/nvidia/version
@@ -453,6 +533,95 @@ entrypoint_of_a_container() {
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=12.4' train 2>&1)"
     is "what the image requires, and has not" "*error:*NVIDIA_REQUIRE_CUDA*125" \
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=13.0' train 2>&1 || echo $?)"
+}
+
+# An image without cudarun, whose entry point starts its command.
+foreign_image() {
+    local code wanted outer=("${options[@]}")
+    export IMAGE=foreign
+    cat >foreign <<'EOF'
+FROM localhost/base
+COPY train.py /srv/
+WORKDIR /srv
+ENTRYPOINT ["sh", "-c", "\"$0\" \"$@\"; :"]
+CMD ["python3", "train.py"]
+EOF
+    podman build -q --network none --tag foreign -f foreign context >/dev/null
+    is "a foreign image, the comparison" "$mixed" "$(podman run "${options[@]}" foreign 2>&1)"
+    mount -t tmpfs -o mode=755 none /usr/local/lib
+    install_in /usr/local
+    code=$(block foreign-image)
+    # Podman ignores `--gpus all`, which is Docker's.
+    docker() { podman "$1" "${options[@]}" "${@:2}"; }
+    wanted="0 $whole
+0 $whole"
+    is "a foreign image" "$wanted" "$(eval "$code" 2>&1)"
+    is "what its shell starts" "0 $whole" \
+        "$(eval "$(head -n 1 <<<"$code" | sed 's/python3 train.py/sh -c "python3 train.py; :"/')" 2>&1)"
+    options+=(--read-only --tmpfs /tmp --user 1000:1000)
+    is "a foreign image, read-only, for a user" "$wanted" "$(eval "$code" 2>&1)"
+    options=("${outer[@]}")
+    umount /usr/local/lib
+}
+
+# with_feature VARIABLES…: what a login shell prints in an image with the feature, or why it cannot be made. As a tool
+# for dev containers does it: the folder is copied into the image, and root runs install.sh with the options as variables.
+with_feature() {
+    printf 'FROM localhost/devices\nCOPY . /tmp/feature\nRUN cd /tmp/feature && env %s ./install.sh\n' "$*" >feature.file
+    if podman build -q --network none --tag with-feature -f feature.file feature >said 2>&1; then
+        podman run "${options[@]}" --user 1000:1000 with-feature sh -lc 'python3 train.py; :' 2>&1
+    else
+        grep -A1 '^cudarun: ' said || cat said
+    fi
+}
+
+feature_of_a_dev_container() {
+    local sum name
+    name=cudarun-0-$(uname -m)-linux
+    # What a release archive has.
+    mkdir -p "$name"/{bin,share/man/man1,share/bash-completion/completions,share/zsh/site-functions,share/fish/vendor_completions.d}
+    cp "$cudarun" "$name/bin/"
+    cp "$here/../install.sh" "$name/"
+    cp "$here/../docs/cudarun.1" "$name/share/man/man1/"
+    cp "$here/../completions/cudarun.bash" "$name/share/bash-completion/completions/cudarun"
+    cp "$here/../completions/_cudarun" "$name/share/zsh/site-functions/"
+    cp "$here/../completions/cudarun.fish" "$name/share/fish/vendor_completions.d/"
+    tar -czf "$name.tar.gz" "$name"
+    sum=$(sha256sum <"$name.tar.gz")
+    sum=${sum%% *}
+    # Everything that busybox can do, and a profile as Debian has it.
+    cp /etc/profile context/
+    cat >devices <<'EOF'
+FROM localhost/base
+COPY profile /etc/
+COPY train.py /srv/
+WORKDIR /srv
+RUN mkdir -p /usr/local/bin && (exec -a busybox sh --list) | while read -r name; do [ -e /usr/bin/$name ] || ln -s sh /usr/bin/$name; done
+EOF
+    podman build -q --network none --tag devices -f devices context >/dev/null
+    cp -r "$here/../examples/devcontainer/cudarun" feature
+    is "no archive" "cudarun: the option archive is empty*hint: \"archive\"*" "$(with_feature)"
+    cp "$name.tar.gz" feature/
+    is "a dev container" "0 $whole" "$(with_feature "SHA256=${sum^^}")"
+    is "a dev container that does not follow" "$mixed" "$(with_feature "SHA256=$sum" FOLLOW=false)"
+    is "its cudarun" "0 $whole" "$(podman run "${options[@]}" with-feature cudarun python3 train.py 2>&1)"
+    is "no checksum" "cudarun: there is no ./$name.tar.gz.sha256*hint: \"sha256\"*" "$(with_feature)"
+    is "a wrong checksum" "cudarun: *is not what its checksum says*hint: *do not use*" "$(with_feature SHA256=0123)"
+    is "a wrong word for follow" "cudarun: the option follow is maybe*hint: *" "$(with_feature FOLLOW=maybe)"
+    is "no such file" "cudarun: there is no file -it's*hint: *" "$(with_feature "ARCHIVE=\"-it's\"")"
+    is "a wrong address" "cudarun: http://127.0.0.1:9/a.tar.gz cannot be had*hint: *" \
+        "$(with_feature ARCHIVE=http://127.0.0.1:9/a.tar.gz)"
+    : >"feature/$name.tar.gz.sha256"
+    is "an empty checksum" "cudarun: *.sha256 is empty*hint: *" "$(with_feature)"
+    (sha256sum "$name.tar.gz") >"feature/$name.tar.gz.sha256"
+    is "the checksum beside it" "0 $whole" "$(with_feature)"
+    cp train.py "feature/cudarun-1-$(uname -m)-linux.tar.gz"
+    is "two archives" "cudarun: *are beside install.sh*hint: name one*" "$(with_feature)"
+    is "a file that is no archive" "cudarun: *cannot be unpacked*hint: *" \
+        "$(with_feature "ARCHIVE=cudarun-1-$(uname -m)-linux.tar.gz" "SHA256=$(sha256sum <train.py | cut -c-64)")"
+    tar -C feature -czf feature/other.tar.gz install.sh
+    is "an archive of something else" "cudarun: other.tar.gz is no release archive*hint: *" \
+        "$(with_feature ARCHIVE=other.tar.gz "SHA256=$(sha256sum <feature/other.tar.gz | cut -c-64)")"
 }
 
 # The text of Kubernetes' objects is what its schema says; the control has a misspelt key.
@@ -470,6 +639,8 @@ step export_in_shells
 step objects_of_kubernetes
 step direnv_in_a_project
 step modules
+step modules_that_follow
+step profile_of_all_users
 step tasks_of_mise
 step uv_in_both_orders
 step kernel_of_jupyter

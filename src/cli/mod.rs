@@ -407,6 +407,8 @@ pub enum Dialect {
     Direnv,
     /// A file of environment modules
     Module,
+    /// A file of Lmod in Lua
+    Lua,
     /// Lines of a systemd unit
     Systemd,
 }
