@@ -135,12 +135,18 @@ fn kernel_of(host: &Host, read: &program::Program, name: Option<&str>) -> Result
     let Some(python) = path.to_str().map(str::to_owned) else {
         return Err(NoKernel::NotText { path });
     };
-    let environment = environment_name(host, &path);
+    let prefix = environment(host, &path);
+    let environment = prefix.and_then(environment_name);
     let name = match (name, &environment) {
         (Some(name), _) => checked_name(name)?,
         (None, Some(environment)) => checked_name(&format!("cudarun-{}", word(environment)))?,
         (None, None) => "cudarun".to_owned(),
     };
+    // Jupyter in the environment prefers its kernels to the user's.
+    let hiding = prefix.map(|prefix| prefix.join("share/jupyter/kernels").join(&name));
+    if let Some(file) = hiding.filter(|directory| host.stat(directory).is_ok()) {
+        return Err(NoKernel::Foreign { file });
+    }
     Ok(Kernel {
         name,
         python,
@@ -149,13 +155,18 @@ fn kernel_of(host: &Host, read: &program::Program, name: Option<&str>) -> Result
     })
 }
 
-/// The name of the environment of a Python, or of its project.
-fn environment_name(host: &Host, python: &Path) -> Option<String> {
+/// The directory of the environment of a Python, where it is in one.
+fn environment<'p>(host: &Host, python: &'p Path) -> Option<&'p Path> {
     let prefix = python.parent()?.parent()?;
-    let is_environment = ["pyvenv.cfg", "conda-meta"]
-        .iter()
-        .any(|mark| host.stat(&prefix.join(mark)).is_ok());
-    let own = prefix.file_name().filter(|_| is_environment)?.to_str()?;
+    let mut marks = ["pyvenv.cfg", "conda-meta"].iter();
+    marks
+        .any(|mark| host.stat(&prefix.join(mark)).is_ok())
+        .then_some(prefix)
+}
+
+/// The name of an environment, or of its project.
+fn environment_name(prefix: &Path) -> Option<String> {
+    let own = prefix.file_name()?.to_str()?;
     let project = prefix.parent().and_then(Path::file_name);
     match project.and_then(OsStr::to_str) {
         Some(project) if UNNAMED.contains(&own) => Some(project.to_owned()),

@@ -105,9 +105,10 @@ impl UnitCommand<'_> {
         let prefix = self.prefix.replace('@', "");
         let executable = self.words.first()?;
         // systemd replaces variables in arguments only.
-        let executable = match prefix.contains(':') {
-            true => (*executable).to_owned(),
-            false => executable.replace('$', "$$"),
+        let executable = if prefix.contains(':') {
+            (*executable).to_owned()
+        } else {
+            executable.replace('$', "$$")
         };
         // A verb of cudarun's can be the name of a program.
         let is_path = self.executable().starts_with(['/', '%']);
