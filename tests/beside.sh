@@ -401,8 +401,9 @@ EOF
     mount -t tmpfs none /etc/systemd/system
     mkdir -p ~/.local/share/systemd/user
     printf '%s\n' '[Service]' Type=notify "Environment=LD_LIBRARY_PATH=$trap_path" "StandardOutput=truncate:$work/ollama.out" \
-        'ExecStart=/usr/bin/python3 \' '    /srv/model/serve.py' >/run/systemd/system/ollama.service
+        $'ExecStart=/usr/bin/python3 \\\n    /srv/model/serve.py' >/run/systemd/system/ollama.service
     sed 's,ollama,own,' /run/systemd/system/ollama.service >~/.local/share/systemd/user/own.service
+    printf '%s\n' NoNewPrivileges=yes MemoryDenyWriteExecute=yes >>~/.local/share/systemd/user/own.service
     export XDG_RUNTIME_DIR=/run/user/0
     # There is no manager of the machine here: that of the user reads its units too.
     SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/systemd/system: /usr/lib/systemd/systemd --user 2>"$work/said" &
