@@ -294,10 +294,11 @@ pub fn change(host: &Host, manager: &Manager, unit: &str, own: &Path) -> Result<
     if !manager.is_user {
         must_be_reachable(host, own)?;
     }
-    let own = own.to_str().map(unit::word);
-    let own = own.ok_or_else(|| NoDropIn::Hidden {
-        own: PathBuf::from("/"),
-    })?;
+    let Some(own) = own.to_str().map(unit::word) else {
+        return Err(NoDropIn::Hidden {
+            own: own.to_owned(),
+        });
+    };
     let mut started: Vec<(PathBuf, String)> = Vec::new();
     let mut has_cache = false;
     let mut secluded: BTreeMap<&'static str, PathBuf> = BTreeMap::new();
