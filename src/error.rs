@@ -67,6 +67,9 @@ pub enum Error {
     /// A setting cannot be used.
     #[error("{}", .0.sentence())]
     Setting(Box<dyn TypedReason>),
+    /// A kernel or a service cannot be made to start with cudarun.
+    #[error("{}", .0.sentence())]
+    Hook(Box<dyn TypedReason>),
     /// This process has more rights than its user.
     #[error(
         "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"

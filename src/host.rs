@@ -159,6 +159,11 @@ impl Host {
         self.of_user("XDG_DATA_HOME", ".local/share")
     }
 
+    /// The user's directory for settings of programs, like [`Self::user_cache`].
+    pub fn user_config(&self) -> Option<PathBuf> {
+        self.of_user("XDG_CONFIG_HOME", ".config")
+    }
+
     fn of_user(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         match self.env.non_empty(variable).map(PathBuf::from) {
             Some(directory) if directory.is_absolute() => Some(directory),

@@ -28,6 +28,7 @@ pub mod error;
 pub mod fetch;
 pub mod fleet;
 pub mod formats;
+pub mod hooks;
 pub mod host;
 pub mod image;
 pub mod inventory;

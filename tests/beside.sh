@@ -35,8 +35,8 @@ fetch() {
         dpkg -x "$kept"/environment-modules_*.deb "$kept/environment-modules.new"
         mv "$kept/environment-modules.new" "$kept/environment-modules"
     fi
-    "$uv" venv -q "$work/jupyter"
-    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/bin/python" "${jupyter[@]}"
+    "$uv" venv -q "$work/jupyter/.venv"
+    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/.venv/bin/python" "${jupyter[@]}"
 }
 
 if [ -z "${BESIDE:-}" ]; then
@@ -368,9 +368,9 @@ uv_in_both_orders() {
 }
 
 kernel_of_jupyter() {
-    local site kernels=$HOME/.local/share/jupyter/kernels
+    local site data=$HOME/.local/share/jupyter environment=$work/jupyter/.venv
     # A package that is linked against cuDNN, as those that use it are.
-    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    site=$(echo "$environment"/lib/python3.*/site-packages)
     mkdir -p "$site/deep" "$site/deep-1.0.dist-info"
     cc -shared -fPIC -x c -o "$site/deep/_deep.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
 int cudnnCreate(void **);
@@ -381,9 +381,6 @@ EOF
     printf 'Metadata-Version: 2.1\nName: deep\nVersion: 1.0\n' >"$site/deep-1.0.dist-info/METADATA"
     printf '%s,,\n' deep/__init__.py deep/_deep.so deep-1.0.dist-info/METADATA deep-1.0.dist-info/RECORD \
         >"$site/deep-1.0.dist-info/RECORD"
-    mkdir -p "$kernels/cudarun" "$kernels/plain"
-    block kernel.json >"$kernels/cudarun/kernel.json"
-    sed 's/"cudarun", //' "$kernels/cudarun/kernel.json" >"$kernels/plain/kernel.json"
     cat >kernel.py <<'EOF'
 import os, sys, time
 from jupyter_client.manager import KernelManager
@@ -415,20 +412,45 @@ print(reply["content"]["ename"], time.monotonic() - began < 10)
 while (end := run(client, "1"))[1] == "aborted":
     pass
 print(*end)
+manager.restart_kernel()
+client.wait_for_ready(timeout=60)
+print(*run(client, "import deep"))
+process = manager.provisioner.process.pid
 file = manager.connection_file
 manager.shutdown_kernel()
 print("left", os.path.exists(f"/proc/{process}"), os.path.exists(file))
 EOF
-    local kernel said
-    for kernel in plain cudarun; do
-        said="0 $whole ok"
-        [ "$kernel" = cudarun ] || said="$mixed ok"
-        is "the kernel $kernel" "$said
+    kernel() {
+        (
+            cd jupyter
+            PATH=$environment/bin:$PATH LD_LIBRARY_PATH=$trap_path python3 ../kernel.py "$1" 2>"$work/said" || cat "$work/said"
+        )
+    }
+    # kernel_is NAME LIBRARIES: what it finds, also after an interrupt and a restart.
+    kernel_is() {
+        is "the kernel $1" "$2 ok
 True ok
 KeyboardInterrupt True
  ok
-left False False" "$(PATH=$work/jupyter/bin:$PATH LD_LIBRARY_PATH=$trap_path python3 kernel.py "$kernel" 2>"$work/said" || cat "$work/said")"
-    done
+$2 ok
+left False False" "$(kernel "$1")"
+    }
+    # In a new home, what is written and removed leaves nothing.
+    (cd jupyter && bash -ec "$(block kernel)" && bash -ec "$(block kernel-off)") >/dev/null
+    is "what an unused kernel leaves" "" "$(find "$data" 2>/dev/null || true)"
+    # The environment's own kernel is the control.
+    kernel_is python3 "$mixed"
+    is "hook jupyter" "the kernel \`cudarun-jupyter\` starts $environment/bin/python with cudarun: *next: jupyter lab, *" \
+        "$(cd jupyter && bash -ec "$(block kernel)" 2>&1)"
+    kernel_is cudarun-jupyter "0 $whole"
+    kernel_is python3 "$mixed"
+    # Jupyter prefers the environment's own of that name.
+    is "a kernel that would be hidden" "cudarun: *share/jupyter/kernels/python3*exists, and is not cudarun's*" \
+        "$(cudarun hook jupyter --name python3 jupyter/.venv/bin/python 2>&1 || true)"
+    (cd jupyter && bash -ec "$(block kernel-off)") >/dev/null
+    is "what the kernels leave" "" "$(find "$data" -name '*kernel*' 2>/dev/null || true)"
+    kernel_is python3 "$mixed"
+    is "the kernel that was removed" "*NoSuchKernel*" "$(kernel cudarun-jupyter)"
 }
 
 unit_of_systemd() {
@@ -443,14 +465,24 @@ notify.connect(os.environ["NOTIFY_SOCKET"])
 notify.send(b"READY=1")
 signal.pause()
 EOF
-    block model.service >~/.config/systemd/user/model.service
-    sed 's,cudarun /usr,/usr,; s,/usr/local/bin/,,' ~/.config/systemd/user/model.service >~/.config/systemd/user/plain.service
+    block model.service >unit
+    printf '%s\n' Type=notify >>unit
+    mv unit ~/.config/systemd/user/model.service
+    sed 's,/usr/local/bin/cudarun ,,' ~/.config/systemd/user/model.service >~/.config/systemd/user/plain.service
     sed "s,cudarun /usr,cudarun --require=cudnn>=99 /usr,; s,^Type.*,Restart=always," ~/.config/systemd/user/model.service \
         >~/.config/systemd/user/refused.service
     cp ~/.config/systemd/user/model.service /run/systemd/system/
     is "systemd-analyze verify" "" "$(systemd-analyze verify /run/systemd/system/model.service 2>&1 | grep model || true)"
+    # A packaged service, and one of the same for a person's own manager.
+    mount -t tmpfs none /etc/systemd/system
+    mkdir -p ~/.local/share/systemd/user
+    printf '%s\n' '[Service]' Type=notify "Environment=LD_LIBRARY_PATH=$trap_path" "StandardOutput=truncate:$work/ollama.out" \
+        $'ExecStart=/usr/bin/python3 \\\n    /srv/model/serve.py' >/run/systemd/system/ollama.service
+    sed 's,ollama,own,' /run/systemd/system/ollama.service >~/.local/share/systemd/user/own.service
+    printf '%s\n' NoNewPrivileges=yes MemoryDenyWriteExecute=yes >>~/.local/share/systemd/user/own.service
     export XDG_RUNTIME_DIR=/run/user/0
-    /usr/lib/systemd/systemd --user 2>"$work/said" &
+    # There is no manager of the machine here: that of the user reads its units too.
+    SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/systemd/system: /usr/lib/systemd/systemd --user 2>"$work/said" &
     local manager=$! name main
     for _ in $(seq 100); do
         systemctl --user is-system-running 2>/dev/null | grep -q running && break
@@ -479,9 +511,62 @@ main" "$(cat model.out)"
     is "a refused unit" "failed 125 0" "$(systemctl --user is-active refused) \
 $(systemctl --user show --property=ExecMainStatus --value refused) $(systemctl --user show --property=NRestarts --value refused)"
     is "its reason" "error: no cuDNN here fits*" "$(head -1 refused.err)"
+    packaged_services
     kill "$manager"
     wait "$manager" || true
     unset XDG_RUNTIME_DIR
+}
+
+packaged_services() {
+    # as_administrator CODE: for the machine, whose manager is not here.
+    as_administrator() {
+        bash -ec 'sudo() { "$@"; }
+systemctl() { command systemctl --user "$@"; }
+'"$1"
+    }
+    local file=/etc/systemd/system/ollama.service.d/zz-cudarun.conf
+    systemctl --user start ollama own
+    is "a packaged service as it is" "$mixed
+main" "$(cat ollama.out)"
+    is "hook systemd" "ollama.service starts with cudarun when it is restarted:
+
+--- /run/systemd/system/ollama.service
+-ExecStart=/usr/bin/python3 /srv/model/serve.py
++++ $file
++ExecStart=$cudarun /usr/bin/python3 /srv/model/serve.py
++RestartPreventExitStatus=125
++CacheDirectory=cudarun/%N
+
+next: systemctl daemon-reload && systemctl restart ollama.service" "$(as_administrator "$(block service)" 2>&1)"
+    is "a packaged service with the drop-in" "0 $whole
+main" "$(cat ollama.out)"
+    is "what systemd makes of it" "" "$(systemd-analyze verify /run/systemd/system/ollama.service 2>&1 | grep ollama || true)"
+    is "its cache" "$HOME/.cache/cudarun/ollama" "$(tr '\0' '\n' <"/proc/$(systemctl --user show --property=MainPID --value ollama)/environ" |
+        sed -n 's/^CACHE_DIRECTORY=//p')"
+    # What the administrator edits later does not undo it.
+    mkdir -p /etc/systemd/system/ollama.service.d
+    printf '[Service]\nExecStart=\nExecStart=/bin/false\n' >/etc/systemd/system/ollama.service.d/override.conf
+    as_administrator "$(block service)" >/dev/null 2>&1 || true
+    is "the command that counts" "*path=$cudarun ; argv*]=$cudarun /bin/false ;*" \
+        "$(systemctl --user show --property=ExecStart ollama)"
+    rm /etc/systemd/system/ollama.service.d/override.conf
+    as_administrator "$(block service)" >/dev/null
+    as_administrator "$(block service-off)" >/dev/null
+    is "what the drop-in leaves" "" "$(find /etc/systemd/system -mindepth 1)"
+    is "the service without it" "$mixed
+main" "$(cat ollama.out)"
+    is "a service of one's own as it is" "$mixed
+main" "$(cat own.out)"
+    cudarun -q hook systemd --user own
+    systemctl --user daemon-reload && systemctl --user restart own
+    is "a service of one's own" "0 $whole
+main" "$(cat own.out)"
+    cudarun -q hook systemd --user own --uninstall
+    systemctl --user daemon-reload && systemctl --user restart own
+    is "a service of one's own without it" "$mixed
+main" "$(cat own.out)"
+    is "what its drop-in leaves" "" "$(find ~/.config/systemd/user -name '*own*')"
+    systemctl --user stop ollama own
 }
 
 entrypoint_of_a_container() {

@@ -23,7 +23,7 @@ pub use advise::Advise;
 pub use doctor::{CiForm, Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
 pub use libraries::{Building, LibraryOptions, PageOptions, SettingOption};
-pub use shells::{Completions, Hook, Shell};
+pub use shells::{Completions, Hook, HookPlace, Shell};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -111,6 +111,7 @@ impl Cli {
             Some(Verb::Fetch(fetch)) => {
                 fetch.idle().map(|(idle, of)| (idle, format!("fetch {of}")))
             }
+            Some(Verb::Hook(hook)) => hook.idle(),
             // These write the lock, and the file beside it.
             Some(Verb::Record(record)) if record.library_options.locked => {
                 Some(("--locked", "record".to_owned()))
@@ -313,8 +314,10 @@ pub enum Verb {
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
     Allow(Allow),
-    /// Print a shell hook that warns when a project's requirements are not met
-    #[command(override_usage = "cudarun hook [OPTIONS] <SHELL>")]
+    /// Print a shell hook that warns when a project's requirements are not met, or start Jupyter's kernels and services with cudarun
+    #[command(
+        override_usage = "cudarun hook [OPTIONS] <SHELL>\n       cudarun hook jupyter [OPTIONS] [PYTHON]\n       cudarun hook systemd [OPTIONS] <UNIT>"
+    )]
     Hook(Hook),
     /// Print the completions for a shell
     #[command(override_usage = "cudarun completions [OPTIONS] <SHELL>")]

@@ -152,7 +152,7 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoSuchProcess { .. } => Some("cudarun list --running".to_owned()),
         Error::ProcessOfAnother { pid } => Some(format!("sudo cudarun list --running {pid}")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
-        Error::Setting(reason) | Error::NoToolkit(reason) => reason.hint(),
+        Error::Setting(reason) | Error::NoToolkit(reason) | Error::Hook(reason) => reason.hint(),
         Error::Fetch { hint, .. } => hint.map(str::to_owned),
         Error::RootUnusable { root, .. } => saved(root).or_else(|| {
             let is_remote = root.to_string_lossy().contains(":/");

@@ -117,7 +117,7 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
 }
 
 /// The `pip` on the PATH may belong to another Python.
-fn call(pip: &Pip) -> String {
+pub(super) fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
     if pip.is_own {
         format!("{python} -m pip")

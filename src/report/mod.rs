@@ -14,6 +14,7 @@ mod extensions;
 mod fetch;
 mod fleet;
 mod hints;
+mod hooks;
 pub mod json;
 mod list;
 mod notes;
@@ -57,6 +58,10 @@ pub use fleet::{
     unread_descriptions, unverified,
 };
 pub use hints::{first_contact, option_of, own_command_line, shell_words};
+pub use hooks::{
+    as_root, drop_in, drop_in_removed, drop_in_written, kernel_removed, kernel_written, kernelspec,
+    no_drop_in, no_kernels, starts_already,
+};
 pub use list::listed;
 pub use notes::note;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};

@@ -35,6 +35,7 @@ const ROOMS: &[&str] = &[
     "running",
     "kept",
     "shell",
+    "hooks",
     "doctor",
     "diagnose",
     "causes",
