@@ -49,6 +49,12 @@ pub enum Error {
         name: String,
         families: Vec<&'static str>,
     },
+    /// `list --running` names a process that has ended.
+    #[error("no process {pid}")]
+    NoSuchProcess { pid: u32 },
+    /// `list --running` names a process that only its user, or root, may look at.
+    #[error("process {pid} cannot be looked at: only its user and root may")]
+    ProcessOfAnother { pid: u32 },
     /// No wheel of a family is in the range, for this machine.
     #[error("{}", no_wheel(.family, .range))]
     NoWheel { family: &'static str, range: String },

@@ -43,6 +43,7 @@ pub mod program;
 pub mod range;
 pub mod report;
 pub mod requirements;
+pub mod running;
 pub mod settings;
 pub mod shell;
 pub mod signals;

@@ -360,6 +360,11 @@ pub struct List {
     /// Look into the environment of this Python too
     #[arg(long, value_name = "PYTHON")]
     pub python: Option<OsString>,
+    /// List the running processes instead that have NVIDIA's libraries mapped, or only the process PID
+    #[arg(long, value_name = "PID", num_args = 0..=1, conflicts_with_all = ["families", "extensions", "python"])]
+    pub running: Option<Option<u32>>,
+    #[command(flatten)]
+    pub page_options: PageOptions,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -149,6 +149,8 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoSuchFamily { name, .. } if name.eq_ignore_ascii_case("cuda") => {
             Some("did you mean cudart, the CUDA runtime, or toolkit?".to_owned())
         }
+        Error::NoSuchProcess { .. } => Some("cudarun list --running".to_owned()),
+        Error::ProcessOfAnother { pid } => Some(format!("sudo cudarun list --running {pid}")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
         Error::Setting(reason) | Error::NoToolkit(reason) => reason.hint(),
         Error::Fetch { hint, .. } => hint.map(str::to_owned),

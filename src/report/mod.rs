@@ -21,6 +21,7 @@ mod picture;
 mod pin;
 mod project;
 mod refusal;
+mod running;
 mod settings;
 mod shell;
 mod style;
@@ -57,9 +58,10 @@ pub use hints::{first_contact, option_of, own_command_line, shell_words};
 pub use list::listed;
 pub use notes::note;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
-pub use picture::pictures;
+pub use picture::{pictures, running_pictures};
 pub use pin::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
+pub use running::running;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked,
     setting_remark, written,
