@@ -43,5 +43,5 @@ class CudarunProvisioner(LocalProvisioner):
         status = await super().poll()
         if status == REFUSED and not self._has_told:
             self._has_told = True
-            self.log.error("cudarun did not start this kernel: its reason is above; hint: cudarun doctor")
+            self.log.error("cudarun did not start this kernel: its reason is above")
         return status
