@@ -15,6 +15,8 @@ INSTALL = "pip install --upgrade cudarun"
 class Error(Exception):
     """cudarun cannot answer: what is wrong, in one line, and what to type."""
 
+    __module__ = "cudarun"
+
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint)
         self.message = message
@@ -60,9 +62,7 @@ def ask(*words: str) -> Dict[str, Any]:
     """The object that cudarun prints; its status says yes or no, which the object says too."""
     program = found()
     try:
-        done = subprocess.run(
-            [program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
-        )
+        done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except (OSError, ValueError) as error:
         raise Error(f"{program} does not start: {error}", INSTALL) from error
     try:
@@ -74,9 +74,9 @@ def ask(*words: str) -> Dict[str, Any]:
         raise Error(f"{program} printed no JSON object: {said[0]}", "cudarun --help")
     if answer.get("schema") != SCHEMA:
         raise Error(f"{program} has another schema than this package: {answer.get('schema')}, not {SCHEMA}", INSTALL)
-    error = answer.get("error")
-    if error is not None:
-        raise Error(error["message"], error["hint"] or "cudarun --help")
+    refusal = answer.get("error")
+    if refusal is not None:
+        raise Error(refusal["message"], refusal["hint"] or "cudarun --help")
     return answer
 
 

@@ -6,11 +6,14 @@ JUPYTER_DEFAULT_PROVISIONER_NAME=cudarun, for all that name no other.
 
 import os
 import shutil
-from typing import Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, List, Optional
 
-from jupyter_client.provisioning import LocalProvisioner
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from ._program import INSTALL, find
+
+if TYPE_CHECKING:
+    from jupyter_client.connect import KernelConnectionInfo
 
 # cudarun's own, where it cannot start the program.
 REFUSED = 125
@@ -21,7 +24,7 @@ class CudarunProvisioner(LocalProvisioner):
 
     _has_told = False
 
-    async def launch_kernel(self, cmd: List[str], **kwargs: Any) -> Dict[str, Union[int, str, bytes]]:
+    async def launch_kernel(self, cmd: List[str], **kwargs: Any) -> "KernelConnectionInfo":
         self._has_told = False
         if os.path.basename(cmd[0]) == "cudarun" or cmd[1:3] == ["-m", "cudarun"]:
             return await super().launch_kernel(cmd, **kwargs)
