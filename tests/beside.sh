@@ -453,6 +453,124 @@ left False False" "$(kernel "$1")"
     is "the kernel that was removed" "*NoSuchKernel*" "$(kernel cudarun-jupyter)"
 }
 
+# The wheel's Python part beside jupyter_client, which finds the provisioner by its entry point.
+provisioner_of_jupyter() {
+    local site kernels=$HOME/.local/share/jupyter/kernels name
+    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    mkdir -p "$site/cudarun-0.dist-info" "$site/linked" "$site/linked-1.0.dist-info"
+    cp -r "$here/../python/cudarun" "$site/"
+    printf 'Metadata-Version: 2.1\nName: cudarun\nVersion: 0\n' >"$site/cudarun-0.dist-info/METADATA"
+    sed -n '/^\[project.entry-points/,/^$/p' "$here/../pyproject.toml" |
+        sed 's/^\[project.entry-points."\(.*\)"\]$/[\1]/; s/"//g' >"$site/cudarun-0.dist-info/entry_points.txt"
+    # A package that is linked against cuDNN.
+    cc -shared -fPIC -x c -o "$site/linked/_linked.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
+int cudnnCreate(void **);
+int create(void) { void *handle; return cudnnCreate(&handle); }
+EOF
+    sed 's/ctypes.CDLL("libcudnn.so.9").cudnnCreate(.*/ctypes.CDLL(os.path.dirname(__file__) + "\/_linked.so").create()/' \
+        train.py >"$site/linked/__init__.py"
+    printf 'Metadata-Version: 2.1\nName: linked\nVersion: 1.0\n' >"$site/linked-1.0.dist-info/METADATA"
+    printf '%s,,\n' linked/__init__.py linked/_linked.so linked-1.0.dist-info/METADATA linked-1.0.dist-info/RECORD \
+        >"$site/linked-1.0.dist-info/RECORD"
+    # Besides ipykernel's own: one that is another program, one that has cudarun already, one whose program is gone.
+    for name in script already gone; do mkdir -p "$kernels/$name"; done
+    cat >"$kernels/script/kernel.json" <<'EOF'
+{"argv": ["/bin/sh", "-c", "python3 -m ipykernel_launcher -f \"$1\"; :", "sh", "{connection_file}"], "display_name": "", "language": "sh"}
+EOF
+    cat >"$kernels/already/kernel.json" <<'EOF'
+{"argv": ["cudarun", "python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "", "language": "python"}
+EOF
+    echo '{"argv": ["/nowhere/python"], "display_name": "", "language": "python"}' >"$kernels/gone/kernel.json"
+    cat >provisioned.py <<'EOF'
+import logging, os, sys, time
+from jupyter_client.manager import KernelManager
+
+logging.basicConfig(level=logging.WARNING)
+
+def run(client, code):
+    """What a cell prints, and the HTML of its value."""
+    text = []
+    def output(message):
+        content = message["content"]
+        text.append(content.get("text", "") or content.get("data", {}).get("text/html", "") or content.get("ename", ""))
+    client.execute_interactive(code, timeout=60, output_hook=output)
+    return "".join(text).strip()
+
+manager = KernelManager(kernel_name=sys.argv[1])
+try:
+    manager.start_kernel()
+except OSError as error:
+    sys.exit(f"{type(error).__name__} {error.filename}")
+client = manager.client()
+client.start_channels()
+try:
+    client.wait_for_ready(timeout=60)
+except RuntimeError:
+    sys.exit(f"alive {manager.is_alive()}")
+print(type(manager.provisioner).__name__)
+for is_restarted in False, True:
+    if is_restarted:
+        if sys.argv[2] == "once":
+            break
+        manager.restart_kernel()
+        client.wait_for_ready(timeout=60)
+        print("restarted", os.path.exists(f"/proc/{process}"))
+    process = manager.provisioner.process.pid
+    print(run(client, "import linked"))
+    page = run(client, "import cudarun; cudarun.check()")
+    print("mixes NVIDIA libraries" in page, "<table>" in page)
+    print("it is" if run(client, "import os; print(os.getpid())") == str(process) else "it is below", "the process")
+    client.execute("import time; print('begun', flush=True); time.sleep(60)")
+    while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
+        pass
+    began = time.monotonic()
+    manager.interrupt_kernel()
+    while (reply := client.get_shell_msg(timeout=60))["content"].get("status") != "error":
+        pass
+    print(reply["content"]["ename"], time.monotonic() - began < 10)
+manager.shutdown_kernel()
+print("left", os.path.exists(f"/proc/{process}"))
+EOF
+    # provisioned KERNEL once|twice [VARIABLE…]: what the cells say, and then what the log says of cudarun.
+    provisioned() {
+        env PATH="$work/jupyter/bin:$PATH" LD_LIBRARY_PATH="$trap_path" "${@:3}" python3 provisioned.py "$1" "$2" 2>said || true
+        grep 'cudarun \|no cuDNN\|no cudarun\|^FileNotFoundError /\|^alive' said || true
+    }
+    # cells LIBRARIES IS-MIXED [below]
+    cells() {
+        printf '%s\n' "$1" "$2 True" "it is ${3+$3 }the process" "KeyboardInterrupt True"
+    }
+    local always=JUPYTER_DEFAULT_PROVISIONER_NAME=cudarun as_it_is right
+    as_it_is=$(cells "$mixed" True)
+    right=$(cells "0 $whole" False)
+    is "a kernel as it is" "LocalProvisioner
+$as_it_is
+left False" "$(provisioned python3 once)"
+    is "every kernel" "CudarunProvisioner
+$right
+restarted False
+$right
+left False" "$(provisioned python3 twice "$always")"
+    is "a kernel that has cudarun already" "CudarunProvisioner
+$right
+left False" "$(provisioned already once "$always")"
+    is "a kernel of another language, as it is" "LocalProvisioner
+$(cells "$mixed" True below)
+left False" "$(provisioned script once)"
+    is "a kernel of another language" "CudarunProvisioner
+$(cells "0 $whole" False below)
+left False" "$(provisioned script once "$always")"
+    is "a kernel where cudarun is not" "CudarunProvisioner
+$(cells "$mixed" False | sed 's/^False True/False False/')
+left False
+WARNING:*there is no cudarun, so this kernel starts without it; hint: pip install*" \
+        "$(provisioned python3 once "$always" PATH="$work/jupyter/bin:/usr/bin:/bin")"
+    is "a kernel whose program is gone" "FileNotFoundError /nowhere/python" "$(provisioned gone once "$always")"
+    printf '[requires]\ncudnn = ">=99"\n' >.cudarun.toml
+    is "a refused kernel" "error: no cuDNN here fits*cudarun did not start this kernel*alive False" "$(provisioned python3 once "$always")"
+    rm .cudarun.toml
+}
+
 unit_of_systemd() {
     mkdir -p /srv/model /run/systemd/system /run/user/0 ~/.config/systemd/user
     chmod 700 /run/user/0
@@ -729,6 +847,7 @@ step profile_of_all_users
 step tasks_of_mise
 step uv_in_both_orders
 step kernel_of_jupyter
+step provisioner_of_jupyter
 step unit_of_systemd
 step entrypoint_of_a_container
 [ $failed -eq 0 ] && printf 'beside: all of it holds (%d s)\n' "$SECONDS"
