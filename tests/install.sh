@@ -148,7 +148,8 @@ takes --archive "$archive"
 takes --archive "$address"
 # With a bar on a terminal, and one line of it elsewhere.
 [ "$("$install" --to "$to" --archive "$address" 2>&1 | grep -c 'fetching\|#')" = 1 ] || fail "a download is not one line"
-on_terminal "'$install' --to '$to' --archive $address" | grep -q '##.*100[.,]0%' || fail "a download shows no bar"
+on_terminal "'$install' --to '$to' --archive $address" >"$work/before.shown"
+grep -q '##.*100[.,]0%' "$work/before.shown" || fail "a download shows no bar: $(cat "$work/before.shown")"
 away "$install" --to "$to" --uninstall
 # From a pipe, in a directory with other sources: with the address of a release, too.
 release=${address%/*}/release/
@@ -169,7 +170,7 @@ echo "$sum  cudarun-0-zzz-linux.tar.gz" >"$work/release/SHA256SUMS"
 refuses "has no release archive for $(uname -m)" "cudarun-VERSION" piped --archive "$release"
 rm "$work/release/SHA256SUMS"
 refuses "SHA256SUMS cannot be had" "look at the address" piped --archive "$release"
-piped --help | grep -q -- '--archive FILE' || fail "from a pipe, there is no help"
+[[ $(piped --help) == *"--archive FILE"* ]] || fail "from a pipe, there is no help"
 mv "$archive.sha256" "$work/aside"
 takes --archive "$archive" --sha256 "$sum"
 takes --archive="$address" --sha256="${sum^^}"
