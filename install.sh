@@ -1,32 +1,46 @@
 #!/bin/sh
 # Installs cudarun with its completions and its manual page; needs no root, and edits no file of yours.
-#
-#   ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
-#   ./install.sh --to DIR          into DIR
-#   ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
-#   ./install.sh --archive DIR     from the archive in DIR for this machine
-#   ./install.sh --uninstall       removes it again (with the same --to)
 set -eu
 
+usage() {
+    cat <<'END'
+Installs cudarun with its completions and its manual page; needs no root, and edits no file of yours.
+
+  ./install.sh                   into ~/.local: built here with cargo, or what an unpacked release archive holds
+  ./install.sh --to DIR          into DIR
+  ./install.sh --archive FILE    from a release archive, also by http(s); FILE.sha256 beside it, or --sha256 SUM
+  ./install.sh --archive DIR     from the archive in DIR for this machine; by http(s), DIR has SHA256SUMS
+  ./install.sh --uninstall       removes it again (with the same --to)
+
+From a pipe: curl -fsSL ADDRESS/install.sh | sh -s -- --archive ADDRESS
+END
+}
+
 main() {
+    # In a pipe, $0 is the shell: nothing lies beside that.
+    if grep -qs '^# Installs cudarun ' "$0"; then
+        me=$0 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+    else
+        me="... | sh -s --" here=''
+    fi
     to=${HOME:+$HOME/.local} uninstall='' archive='' sum=''
     while [ $# -gt 0 ]; do
         case $1 in
         --to | --archive | --sha256)
-            case ${2-} in '' | -*) fail "$1 needs a value" "see $0 --help" ;; esac
+            case ${2-} in '' | -*) fail "$1 needs a value" "see $me --help" ;; esac
             value "$1" "$2"
             shift
             ;;
         --to=* | --archive=* | --sha256=*)
-            [ -n "${1#*=}" ] || fail "${1%%=*} needs a value" "see $0 --help"
+            [ -n "${1#*=}" ] || fail "${1%%=*} needs a value" "see $me --help"
             value "${1%%=*}" "${1#*=}"
             ;;
         --uninstall) uninstall=yes ;;
         -h | --help)
-            sed -n '2,8s/^# \{0,1\}//p' "$0"
+            usage
             exit 0
             ;;
-        *) fail "unknown option $1" "see $0 --help" ;;
+        *) fail "unknown option $1" "see $me --help" ;;
         esac
         shift
     done
@@ -40,10 +54,11 @@ main() {
     if [ -n "$uninstall" ]; then
         take_away
     else
-        here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
         look_first
         if [ -n "$archive" ]; then
             unpack
+        elif [ -z "$here" ]; then
+            fail "there is nothing to install beside a script from a pipe" "name a release archive: $me --archive ADDRESS"
         elif [ -f "$here/Cargo.toml" ]; then
             build
         else
@@ -86,11 +101,14 @@ look_first() {
 
 build() {
     command -v cargo >/dev/null ||
-        fail "cargo was not found" "install Rust (https://rustup.rs), or take a release archive: $0 --archive FILE"
+        fail "cargo was not found" "install Rust (https://rustup.rs), or take a release archive: $me --archive FILE"
     target=${CARGO_TARGET_DIR:-$here/target}
     case $target in /*) ;; *) target=$PWD/$target ;; esac
     echo "building cudarun with cargo: about 5 minutes of processor time, once"
-    (cd "$here" && CARGO_TARGET_DIR=$target cargo build --release --locked)
+    # On a terminal, cargo shows how far it is.
+    quiet=--quiet
+    [ ! -t 2 ] || quiet=
+    (cd "$here" && CARGO_TARGET_DIR=$target cargo build $quiet --release --locked)
     program=$target/release/cudarun manual=$here/docs/cudarun.1
     bash=$here/completions/cudarun.bash zsh=$here/completions/_cudarun fish=$here/completions/cudarun.fish
 }
@@ -110,16 +128,19 @@ unpack() {
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     trap 'exit 1' HUP INT TERM
+    named="name a release archive: cudarun-VERSION-$(uname -m)-linux.tar.gz"
+    look="look at the address, or fetch it yourself: $me --archive FILE"
     file=$archive
     case $archive in
     http://* | https://*)
         file=$work/archive
-        fetch "$archive" "$file" ||
-            fail "$archive cannot be had" "look at the address, or fetch it yourself: $0 --archive FILE"
+        case $archive in *.tar.gz | *.tar.gz\?*) ;; *) of_release ;; esac
+        if [ -t 2 ]; then bar=yes; else bar=; fi
+        echo "fetching $archive"
+        fetch "$archive" "$file" $bar || fail "$archive cannot be had" "$look"
         [ -n "$sum" ] || fetch "$archive.sha256" "$file.sha256" || true
         ;;
     esac
-    named="name a release archive: cudarun-VERSION-$(uname -m)-linux.tar.gz"
     if [ -d "$file" ]; then
         for file in "$archive"/cudarun-*-"$(uname -m)"-linux.tar.gz; do
             [ -f "$file" ] || fail "$archive has no release archive for $(uname -m)" "$named"
@@ -147,14 +168,23 @@ unpack() {
     fail "$archive is no release archive of cudarun" "$named"
 }
 
-# fetch ADDRESS FILE
+# Makes of the address of a release that of its archive for this machine, whose checksum SHA256SUMS has.
+of_release() {
+    fetch "${archive%/}/SHA256SUMS" "$work/sums" || fail "${archive%/}/SHA256SUMS cannot be had" "$look"
+    listed=$(sed -n "s/^\([0-9a-f]*\) [ *]\(cudarun-[0-9A-Za-z.+-]*-$(uname -m)-linux\.tar\.gz\)\$/\1 \2/p" "$work/sums" | tail -n 1)
+    [ -n "$listed" ] || fail "$archive has no release archive for $(uname -m)" "$named"
+    sum=${sum:-${listed% *}}
+    archive=${archive%/}/${listed#* }
+}
+
+# fetch ADDRESS FILE [BAR]: with a third word, it shows how far it is.
 fetch() {
     if command -v curl >/dev/null; then
-        curl -fsSL -o "$2" "$1"
+        if [ $# -gt 2 ]; then curl -fL -# -o "$2" "$1"; else curl -fsSL -o "$2" "$1"; fi
     elif command -v wget >/dev/null; then
-        wget -q -O "$2" "$1"
+        if [ $# -gt 2 ]; then wget -O "$2" "$1"; else wget -q -O "$2" "$1"; fi
     else
-        fail "neither curl nor wget was found" "fetch the archive yourself: $0 --archive FILE"
+        fail "neither curl nor wget was found" "fetch the archive yourself: $me --archive FILE"
     fi
 }
 
@@ -256,6 +286,9 @@ tell() {
         ;;
     esac
     [ -z "$hook" ] || line "if you like: it says, on entering a project, what does not hold there" "$hook"
+    next=cudarun
+    [ "$(command -v cudarun)" = "$to/bin/cudarun" ] || next=$(quoted "$to/bin/cudarun")
+    echo "next: $next doctor"
 }
 
 line() {

@@ -2,7 +2,7 @@
 # Installs into a directory with files of its own, uses it from new shells, removes it, and compares; and what a
 # person may do wrong: tests/install.sh
 #
-# Needs bash-completion, fish, zsh, groff, man-db and python3.
+# Needs bash-completion, fish, zsh, groff, man-db, script, curl and python3.
 set -euo pipefail
 repository=$(realpath "$(dirname "$(realpath "$0")")/..")
 install=$repository/install.sh
@@ -43,7 +43,16 @@ mkdir -p "$to/bin" "$to/share/fish"
 echo mine >"$to/bin/other"
 tree >"$work/before"
 
-"$install" --to "$to"
+# on_terminal COMMAND: what it prints where a person looks on.
+on_terminal() { SHELL=/bin/sh script -qec "$1" /dev/null </dev/null; }
+"$install" --to "$to" >"$work/before.said" 2>"$work/before.shown"
+grep -q '^building .* 5 minutes' "$work/before.said" || fail "it does not say how long it takes: $(cat "$work/before.said")"
+[ ! -s "$work/before.shown" ] || fail "it shows progress to nobody: $(cat "$work/before.shown")"
+on_terminal "'$install' --to '$to'" >"$work/before.shown"
+grep -q 'Finished.*release' "$work/before.shown" || fail "it shows no progress of a build: $(cat "$work/before.shown")"
+[ "$(tail -n 1 "$work/before.said")" = "next: '$to/bin/cudarun' doctor" ] || fail "it ends with $(tail -n 1 "$work/before.said")"
+# It ends with 1 where there is no GPU.
+[[ $(sh -c "$(sed -n '$s/^next: //p' "$work/before.said")" 2>&1 || true) == *"GPU programs"* ]] || fail "the next command does not start"
 "$to/bin/cudarun" --version | grep -q '^cudarun ' || fail "the installed binary does not run"
 [ "$("$to/bin/cudarun" echo works)" = works ] || fail "it does not start programs"
 for file in lib/cudarun/follow.so share/man/man1/cudarun.1 share/bash-completion/completions/cudarun share/zsh/site-functions/_cudarun share/fish/vendor_completions.d/cudarun.fish; do
@@ -86,6 +95,7 @@ completes() {
 add_lines() {
     while read -r line; do
         case $line in
+        "next: "*) ;;
         "add to ~/"*) file=$home/${line#add to \~/} file=${file%% (*} ;;
         *) mkdir -p "$(dirname "$file")" && echo "$line" >>"$file" ;;
         esac
@@ -105,6 +115,8 @@ for shell in bash zsh fish; do
         found=$(in_new_shell "$shell" -ic 'command -v cudarun; man -w cudarun' 2>/dev/null)
         [ "$found" = "$home/$prefix/bin/cudarun"$'\n'"$home/$prefix/share/man/man1/cudarun.1" ] || fail "$shell finds $found"
         completes || fail "$shell does not complete"
+        said=$(PATH=$home/$prefix/bin:$PATH "$install" --archive "$work/$name.tar.gz" --to "$home/$prefix" | tail -n 1)
+        [ "$said" = "next: cudarun doctor" ] || fail "where cudarun is found, it ends with $said"
         away in_new_shell "$install" --uninstall --to "$home/$prefix"
         rm -r "$home"
     done
@@ -134,6 +146,31 @@ takes() {
 }
 takes --archive "$archive"
 takes --archive "$address"
+# With a bar on a terminal, and one line of it elsewhere.
+[ "$("$install" --to "$to" --archive "$address" 2>&1 | grep -c 'fetching\|#')" = 1 ] || fail "a download is not one line"
+on_terminal "'$install' --to '$to' --archive $address" >"$work/before.shown"
+grep -q '##.*100[.,]0%' "$work/before.shown" || fail "a download shows no bar: $(cat "$work/before.shown")"
+away "$install" --to "$to" --uninstall
+# From a pipe, in a directory with other sources: with the address of a release, too.
+release=${address%/*}/release/
+mkdir "$work/release" "$work/elsewhere"
+cp "$archive" "$work/release"
+(cd "$work/release" && sha256sum -- * >SHA256SUMS && echo "$sum  cudarun-0-zzz-linux.tar.gz" >>SHA256SUMS)
+touch "$work/elsewhere/Cargo.toml"
+piped() { (cd "$work/elsewhere" && sh -s -- --to "$to" "$@" <"$install"); }
+for from in "$archive" "$address" "$release" "${release%/}"; do
+    piped --archive "$from" >"$work/before.said" || fail "not from a pipe with $from"
+    [[ $(sh -c "$(sed -n '$s/^next: //;$s/doctor$/--version/p' "$work/before.said")") == "cudarun "* ]] || fail "from a pipe, it ends with $(tail -n 1 "$work/before.said")"
+    away piped --uninstall
+done
+refuses "is not what its checksum says" "fetch it again" piped --archive "$release" --sha256 "${sum/[0-9]/f}"
+refuses "nothing to install beside a script from a pipe" "| sh -s -- --archive ADDRESS" piped
+refuses "unknown option --nonsense" "| sh -s -- --help" piped --nonsense
+echo "$sum  cudarun-0-zzz-linux.tar.gz" >"$work/release/SHA256SUMS"
+refuses "has no release archive for $(uname -m)" "cudarun-VERSION" piped --archive "$release"
+rm "$work/release/SHA256SUMS"
+refuses "SHA256SUMS cannot be had" "look at the address" piped --archive "$release"
+[[ $(piped --help) == *"--archive FILE"* ]] || fail "from a pipe, there is no help"
 mv "$archive.sha256" "$work/aside"
 takes --archive "$archive" --sha256 "$sum"
 takes --archive="$address" --sha256="${sum^^}"

@@ -61,6 +61,10 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
             let all = answers.capabilities.iter();
             all.map(|one| one.version()).collect()
         }
+        Demand::AnyGpu => {
+            let is_without = answers.capabilities.is_empty();
+            return is_without.then(|| There::Versions(BTreeSet::new()));
+        }
         Demand::Cuda(range) => return of_cuda(range, answers),
         Demand::Extensions => return Some(There::Unknown),
         // Those of images, which no project writes.

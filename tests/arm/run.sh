@@ -12,7 +12,7 @@ fi
 export CARGO_PROFILE_RELEASE_LTO=${CARGO_PROFILE_RELEASE_LTO:-off} CARGO_PROFILE_RELEASE_CODEGEN_UNITS=${CARGO_PROFILE_RELEASE_CODEGEN_UNITS:-16}
 release=$(mktemp -d)
 trap 'rm -rf "$release"' EXIT
-.ci/release "$release" >/dev/null
+.ci/release "$release" aarch64 >/dev/null
 # With the linker of the release, what was compiled for it serves here as well.
 target=aarch64-unknown-linux-gnu
 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(find "${XDG_CACHE_HOME:-$HOME/.cache}/cargo-zigbuild" -name "zigcc-$target.2.17*.sh" -printf '%T@ %p\n' |
