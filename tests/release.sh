@@ -251,6 +251,8 @@ step "pip, from its sources"
 "$work/release/.venv/bin/pip" install "$work/built/cudarun-$version.tar.gz"
 works "$work/release/.venv"
 "$work/release/.venv/bin/pip" uninstall -y cudarun
+step "its Python package"
+tests/python.py "$wheel"
 PATH=$tries/bin:$home/.local/bin:$PATH PIP_INDEX_URL=$address/simple/ UV_DEFAULT_INDEX=$address/simple/ follow "$work/release" wheel
 asked_for "simple/cudarun/$(basename "$wheel")"
 [ "$(grep -c "^cudarun $version\$" "$work/said")" = 2 ] || { cat "$work/said" && fail "uvx and pipx run print the version"; }

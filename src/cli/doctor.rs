@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, ValueEnum};
 
 use super::libraries::{LibraryOptions, PageOptions};
 
@@ -14,7 +14,7 @@ pub struct Doctor {
     #[arg(long, value_name = "FILE", group = "saved")]
     pub save: Option<PathBuf>,
     /// Like --save, into DIR under the name of this machine: for `fleet`
-    #[arg(long, value_name = "DIR", group = "saved", conflicts_with_all = ["html", "markdown", "json"])]
+    #[arg(long, value_name = "DIR", group = "saved", conflicts_with_all = ["html", "markdown", "json", "ci"])]
     pub save_in: Option<PathBuf>,
     /// The name of this machine for --save-in [default: Slurm's name of the node, or the short host name]
     #[arg(long, value_name = "NAME", requires = "save_in", value_parser = NonEmptyStringValueParser::new())]
@@ -24,6 +24,8 @@ pub struct Doctor {
     pub programs: Vec<String>,
     #[command(flatten)]
     pub page_options: PageOptions,
+    #[command(flatten)]
+    pub ci_options: CiOptions,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -38,22 +40,45 @@ pub struct Fleet {
     #[arg(long, value_name = "COMMAND LINE", value_parser = command_line)]
     pub program: Vec<String>,
     /// Print only the machines on which all programs work, as Slurm writes lists of hosts
-    #[arg(long, conflicts_with = "bad")]
+    #[arg(long, conflicts_with_all = ["bad", "ci"])]
     pub good: bool,
     /// Print only the other machines
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ci")]
     pub bad: bool,
     /// Write to FILE one lock that works on all machines (the descriptions must name exactly one program)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["good", "bad", "json", "html", "markdown", "ci"])]
     pub lock: Option<PathBuf>,
+    /// Check the project here too: what `[requires]` of its `.cudarun.toml`, and its lock, ask of each described machine
+    #[arg(long)]
+    pub project: bool,
     #[command(flatten)]
     pub page_options: PageOptions,
+    #[command(flatten)]
+    pub ci_options: CiOptions,
     /// Print one JSON object
     #[arg(long, conflicts_with_all = ["good", "bad"])]
     pub json: bool,
     /// Descriptions that `doctor --save` wrote, or directories of them; directories of environments, `here`
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
+}
+
+/// Findings for a runner of CI.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct CiOptions {
+    /// Print one line for each finding, as CI shows them: `github`, or `plain` (`FILE:LINE: error: …`) [default: by GITHUB_ACTIONS]
+    #[arg(long, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "auto", hide_possible_values = true, conflicts_with_all = ["json", "html", "markdown"])]
+    pub ci: Option<CiForm>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CiForm {
+    /// That of GitHub if GITHUB_ACTIONS is `true`
+    Auto,
+    /// The commands of GitHub's workflows
+    Github,
+    /// As compilers print errors
+    Plain,
 }
 
 /// A command line as a shell would read it.

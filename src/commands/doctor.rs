@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::record::libraries;
-use super::{Exit, command_of, deliver, described, machine, on_node, print, say};
+use super::{Exit, ci_runner, command_of, deliver, described, machine, on_node, print, say};
 use crate::catalog::{Framework, catalog};
 use crate::cli::{Common, Doctor, LibraryOptions};
 use crate::doctor::{self, Examination};
@@ -109,6 +109,19 @@ fn tell(
 ) -> Result<(), Error> {
     if options.json {
         return print(&report::json::examination(page));
+    }
+    if let Some(form) = options.ci_options.ci {
+        // What is looked at elsewhere is no file of the project.
+        let findings = tables.filter(|_| common.root.is_none());
+        let findings = findings.map_or(&[][..], |(examination, _)| &examination.findings);
+        let on = common.node.as_deref().and_then(Path::file_stem).map(show);
+        let runner = ci_runner(form);
+        return print(&report::ci_examination(
+            page,
+            findings,
+            on.as_deref(),
+            &runner,
+        ));
     }
     let page = |style: Style| report::examination(page, tables, common.verbose, style);
     deliver(

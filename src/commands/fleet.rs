@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::doctor::{examine, examine_line};
 use super::record::lock_of;
-use super::{Exit, deliver, in_image, must_be_image, on_node, open_image, print, say};
-use crate::cli::{Common, Fleet};
+use super::{Exit, ci_runner, deliver, in_image, must_be_image, on_node, open_image, print, say};
+use crate::cli::{Common, Fleet, LibraryOptions};
+use crate::doctor;
 use crate::environment::join_elements;
 use crate::error::Error;
 use crate::fleet::{
@@ -16,10 +17,13 @@ use crate::fleet::{
 };
 use crate::host::Host;
 use crate::image::Image;
+use crate::pipeline::Request;
 use crate::report::{
     self, ExaminedGroup, FleetReport, NoCommonLock, Style, quoted_to_show, shell_words,
 };
+use crate::requirements::Requirement;
 use crate::settings::lock::{self, Lock, LockedFamily};
+use crate::settings::resolve::Purpose;
 use crate::storage;
 use crate::text::show;
 use crate::version::Version;
@@ -36,6 +40,11 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     let image = match &common.root {
         Some(root) => Some(open_image(host, common, root)?),
         None => None,
+    };
+    let required = if options.project {
+        required(host, common, options)?
+    } else {
+        Vec::new()
     };
     let (here, paths): (Vec<PathBuf>, _) = options
         .paths
@@ -64,11 +73,17 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     let mut examined = Vec::new();
     for group in groups {
         match questions.answers(&group.machines[0].path) {
-            Ok((cudarun, answers)) => examined.push(ExaminedGroup {
-                group,
-                cudarun,
-                answers,
-            }),
+            Ok((cudarun, answers)) => {
+                // The solver has tried what this machine is asked to have.
+                let is_description = !is_here(host, &group.machines[0].path);
+                let tried = if is_description { &required[..] } else { &[] };
+                examined.push(ExaminedGroup {
+                    group,
+                    cudarun,
+                    lacks: fleet::lacking(tried, &answers),
+                    answers,
+                });
+            }
             Err(why) => unread.extend(group.machines.into_iter().map(|one| Unread {
                 path: one.path,
                 why: UnreadReason::Unusable(why.clone()),
@@ -89,6 +104,8 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
         } else {
             format!("{list}\n")
         })?;
+    } else if let Some(form) = options.ci_options.ci {
+        print(&report::ci_fleet(&fleet, &ci_runner(form)))?;
     } else if options.json {
         print(&report::json::fleet(&fleet))?;
     } else {
@@ -110,6 +127,28 @@ pub fn fleet(host: &Host, common: &Common, options: &Fleet) -> Result<Exit, Erro
     } else {
         Exit::No
     })
+}
+
+/// What the project here requires of every machine, its lock too, after its own findings for CI.
+fn required(host: &Host, common: &Common, options: &Fleet) -> Result<Vec<Requirement>, Error> {
+    if let Some(root) = &common.root {
+        let why = "an image has its own .cudarun.toml: leave out --project";
+        return Err(Error::unusable("--root", root, why));
+    }
+    let library_options = LibraryOptions::default();
+    let request = |purpose| Request::new(host, common, &library_options, None, purpose).settings();
+    if let Some(form) = options.ci_options.ci {
+        let findings = doctor::examine_project(host, &request(Purpose::Examine)?);
+        print(&report::ci_project(&findings, &ci_runner(form)))?;
+    }
+    let settings = request(Purpose::Project)?;
+    if !common.quiet && options.ci_options.ci.is_none() {
+        for remark in &settings.remarks {
+            say(&report::setting_remark(remark));
+        }
+    }
+    let of_gpu_programs = settings.requirements_of_gpu_programs;
+    Ok([settings.requirements, of_gpu_programs].concat())
 }
 
 /// A command line as descriptions have it. An image has the paths that the options name.

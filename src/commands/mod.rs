@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ColorChoice;
 
-use crate::cli::{Common, PageOptions, TOOLKIT, is_toolkit};
+use crate::cli::{CiForm, Common, PageOptions, TOOLKIT, is_toolkit};
 use crate::error::Error;
 use crate::fleet::Description;
 use crate::host::{self, Host};
@@ -14,7 +14,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{Request, StartFacts, progress};
 use crate::program::{Command, Note};
-use crate::report::{self, Style};
+use crate::report::{self, CiRunner, Style};
 use crate::settings::{self, resolve::Settings};
 use crate::solve::Outcome;
 use crate::storage;
@@ -30,6 +30,7 @@ pub mod export;
 pub mod fetch;
 pub mod fleet;
 pub mod hook;
+mod hook_files;
 pub mod init;
 pub mod list;
 pub mod prove;
@@ -40,6 +41,10 @@ pub mod trace;
 pub mod typos;
 
 pub use crate::pipeline::Exit;
+
+/// GitHub's runner sets them: a word, and the directory of the checkout.
+const GITHUB: &str = "GITHUB_ACTIONS";
+const WORKSPACE: &str = "GITHUB_WORKSPACE";
 
 /// True if nothing can be started, after reporting the reason: as JSON on standard output, or in words.
 fn refuse(
@@ -341,4 +346,20 @@ fn deliver(
         say(&report::page_written(&file));
     }
     Ok(())
+}
+
+/// The runner for which lines are printed, by the variables of this process.
+fn ci_runner(form: CiForm) -> CiRunner {
+    let here = Host::here();
+    let is_github = match form {
+        CiForm::Auto => here.env.get(GITHUB).is_some_and(|word| word == "true"),
+        CiForm::Github => true,
+        CiForm::Plain => false,
+    };
+    let workspace = here.env.non_empty(WORKSPACE).filter(|_| is_github);
+    let workspace = workspace.map_or_else(|| here.cwd.clone(), PathBuf::from);
+    CiRunner {
+        is_github,
+        workspace: here.canonical(&workspace).unwrap_or(workspace),
+    }
 }

@@ -27,6 +27,9 @@ pub use subject::{DoctorSubject, MachineKind, OS_RELEASE, named, titled};
 
 use crate::catalog::Fault;
 pub use crate::catalog::{Section, Severity};
+use crate::host::Host;
+use crate::inventory::Inventory;
+use crate::settings::resolve::Settings;
 
 #[derive(Debug)]
 pub struct Examination {
@@ -66,6 +69,20 @@ pub fn examine(subject: &DoctorSubject<'_>) -> Examination {
         surroundings,
         hidden,
     }
+}
+
+/// The findings about settings and lock alone, for programs that run on other machines.
+pub fn examine_project(host: &Host, settings: &Settings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let subject = DoctorSubject {
+        host,
+        inventory: &Inventory::default(),
+        views: &[],
+        settings,
+        followed_by: None,
+    };
+    project::examine(&subject, &mut findings);
+    findings
 }
 
 impl Examination {

@@ -9,6 +9,7 @@ mod differences;
 mod groups;
 mod hosts;
 mod privacy;
+mod required;
 
 pub use description::{
     Answers, Description, DoctorPage, ExaminedProgram, Fact, FactKind, ProgramAnswer,
@@ -19,3 +20,4 @@ pub use differences::{Difference, differences};
 pub use groups::{Described, EqualMachines, Unread, find};
 pub use hosts::{host_list, is_host};
 pub use privacy::{HOME, hidden, is_kept};
+pub use required::{Lacking, There, lacking};

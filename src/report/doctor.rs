@@ -270,7 +270,7 @@ pub fn hidden_findings(examination: &Examination) -> BTreeMap<String, ShownFindi
         .collect()
 }
 
-fn shown_finding(finding: &Finding) -> ShownFinding {
+pub(super) fn shown_finding(finding: &Finding) -> ShownFinding {
     ShownFinding {
         severity: words::word(&finding.severity),
         section: words::word(&finding.section()),

@@ -13,10 +13,11 @@ use crate::catalog::display_name;
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
 use crate::fleet::{
-    self, Answers, Difference, EqualMachines, ExaminedProgram, Fact, FactKind, Unread, differences,
-    host_list, is_kept,
+    self, Answers, Difference, EqualMachines, ExaminedProgram, Fact, FactKind, Lacking, There,
+    Unread, differences, host_list, is_kept,
 };
 use crate::inventory::Inventory;
+use crate::requirements::Requirement;
 use crate::storage;
 use crate::text::{list, short, show};
 use crate::version::Version;
@@ -35,6 +36,8 @@ pub struct ExaminedGroup {
     /// The beginning of commands that look at it.
     pub cudarun: String,
     pub answers: Answers,
+    /// What the project here requires, and these machines lack.
+    pub lacks: Vec<Lacking>,
 }
 
 /// The largest group first.
@@ -63,7 +66,16 @@ impl ExaminedGroup {
         if let Some(why) = &self.answers.stops {
             return Some(why.clone());
         }
-        let Some(program) = self.program(command?) else {
+        let mut lacks = self.lacks.iter();
+        if let Some(first) = lacks.find(|one| one.there != There::Unknown) {
+            let by = &first.requirement.asker().name;
+            return Some(format!("{} {}", show(by), lacking(first, "it")));
+        }
+        self.trouble_of_program(command?)
+    }
+
+    pub(super) fn trouble_of_program(&self, command: &str) -> Option<String> {
+        let Some(program) = self.program(command) else {
             return Some("its description was not written for this program".to_owned());
         };
         if program.is_missing {
@@ -260,6 +272,26 @@ impl FleetReport {
     }
 }
 
+/// `requires cuDNN ~9.10; gpu08 has 9.19.0`
+pub(super) fn lacking(one: &Lacking, machine: &str) -> String {
+    let what = match &one.requirement {
+        Requirement::Library(library) => {
+            let comma = if library.want.is_exact() { "," } else { "" };
+            format!("{}{comma} {}", display_name(&library.family), library.want)
+        }
+        Requirement::Machine(machine) => machine.demand.to_string(),
+    };
+    let has = match &one.there {
+        There::Unknown => format!("the description of {machine} does not tell"),
+        There::Versions(none) if none.is_empty() => format!("{machine} has none"),
+        There::Versions(versions) => format!("{machine} has {}", list(versions)),
+        There::OtherBuilds(versions) => {
+            format!("{machine} has other builds: {}", list(versions))
+        }
+    };
+    format!("requires {what}; {has}")
+}
+
 /// The reason why no lock holds everywhere.
 pub enum NoCommonLock {
     /// No build of this library is everywhere, although a version may be; machines, and their versions.
@@ -419,7 +451,7 @@ impl FleetReport {
             return Some("cudarun doctor --save-in DIR, on each machine".to_owned());
         }
         let refused = self.groups.iter().find(|group| !self.works(group))?;
-        if refused.trouble(None).is_some() {
+        if refused.answers.stops.is_some() {
             return Some(typed(&refused.cudarun, "doctor"));
         }
         let mut programs = self.programs.iter();

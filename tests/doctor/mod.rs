@@ -6,6 +6,7 @@ use crate::support::Run;
 use crate::support::machine::Machine;
 
 mod arm;
+mod ci;
 mod findings;
 mod platform;
 mod save;

@@ -4,6 +4,7 @@ mod compare;
 mod described;
 mod groups;
 mod lock;
+mod project;
 
 use std::fs;
 use std::path::PathBuf;
