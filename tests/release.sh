@@ -82,7 +82,8 @@ fi
 
 step "the workflows"
 "$tries/bin/check-jsonschema" --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
-"$tries/bin/zizmor" --offline --quiet .github/workflows || fail "a workflow gives away more than it should"
+"$tries/bin/zizmor" --offline --quiet .github/workflows >"$work/said" 2>&1 ||
+    { cat "$work/said" && fail "a workflow gives away more than it should"; }
 
 step "cargo binstall"
 # What it makes of the templates is an archive of the release and a file in it; the archives have no other target.
