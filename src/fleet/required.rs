@@ -10,7 +10,7 @@ use crate::requirements::{
     Demand, LibraryRequirement, MachineRequirement, PinnedTo, Requirement, Want,
 };
 use crate::settings::lock::LockedFamily;
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
 
 /// A requirement that does not hold on a machine, or of which its description does not tell.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
         Demand::Driver(_) => answers.machine[0].parse().into_iter().collect(),
         Demand::Gpu(_) => {
             let all = answers.capabilities.iter();
-            all.map(|one| one.version()).collect()
+            all.map(ComputeCapability::version).collect()
         }
         Demand::Cuda(range) => return of_cuda(range, answers),
         Demand::Extensions => return Some(There::Unknown),
