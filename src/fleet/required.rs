@@ -14,7 +14,7 @@ use crate::version::{ComputeCapability, Version};
 
 /// A requirement that does not hold on a machine, or of which its description does not tell.
 #[derive(Debug)]
-pub struct Lacking {
+pub struct UnmetRequirement {
     pub requirement: Requirement,
     pub there: There,
 }
@@ -30,14 +30,14 @@ pub enum There {
 }
 
 /// The requirements that do not hold on the machine, one of each place and family.
-pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<Lacking> {
-    let mut all: Vec<Lacking> = Vec::new();
+pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<UnmetRequirement> {
+    let mut all: Vec<UnmetRequirement> = Vec::new();
     for requirement in requirements {
         let there = match requirement {
             Requirement::Library(library) => of_library(library, answers),
             Requirement::Machine(machine) => of_machine(machine, answers),
         };
-        let is_same = |known: &Lacking| {
+        let is_same = |known: &UnmetRequirement| {
             let [own, other] = [&known.requirement, requirement];
             let family = |one: &Requirement| one.library().map(|library| library.family.clone());
             family(own).is_some() && family(own) == family(other) && own.asker() == other.asker()
@@ -45,7 +45,7 @@ pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<Lacking> 
         if let Some(there) = there
             && !all.iter().any(is_same)
         {
-            all.push(Lacking {
+            all.push(UnmetRequirement {
                 requirement: requirement.clone(),
                 there,
             });
