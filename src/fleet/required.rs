@@ -12,6 +12,9 @@ use crate::requirements::{
 use crate::settings::lock::LockedFamily;
 use crate::version::{ComputeCapability, Version};
 
+/// The word of a description without a GPU.
+const NO_GPU: &str = "none";
+
 /// A requirement that does not hold on a machine, or of which its description does not tell.
 #[derive(Debug)]
 pub struct UnmetRequirement {
@@ -70,6 +73,13 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
     };
     if versions.is_empty() && requirement.only_with_gpu {
         return None;
+    }
+    // A GPU that is known by its device node alone.
+    if versions.is_empty()
+        && let Demand::Gpu(range) = &requirement.demand
+        && answers.machine[1] != NO_GPU
+    {
+        return (!range.is_any()).then_some(There::Unknown);
     }
     let (Demand::Driver(range) | Demand::Gpu(range)) = &requirement.demand else {
         return None;
