@@ -49,6 +49,12 @@ pub enum Error {
         name: String,
         families: Vec<&'static str>,
     },
+    /// `list --running` names a process that has ended.
+    #[error("no process {pid}")]
+    NoSuchProcess { pid: u32 },
+    /// `list --running` names a process that only its user, or root, may look at.
+    #[error("process {pid} cannot be looked at: only its user and root may")]
+    ProcessOfAnother { pid: u32 },
     /// No wheel of a family is in the range, for this machine.
     #[error("{}", no_wheel(.family, .range))]
     NoWheel { family: &'static str, range: String },
@@ -61,6 +67,9 @@ pub enum Error {
     /// A setting cannot be used.
     #[error("{}", .0.sentence())]
     Setting(Box<dyn TypedReason>),
+    /// A kernel or a service cannot be made to start with cudarun.
+    #[error("{}", .0.sentence())]
+    Hook(Box<dyn TypedReason>),
     /// This process has more rights than its user.
     #[error(
         "cudarun has more rights than its user (set-user-ID, set-group-ID or file capabilities)"

@@ -101,6 +101,19 @@ impl Host {
         Ok(Host::rerooted(Root::Directory(root), env, cwd))
     }
 
+    /// The machine as a running process sees it: its root directory, which may be that of a container.
+    pub fn of_process(pid: u32) -> io::Result<Host> {
+        // Its real path would be that of this process's root.
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        fs::metadata(&root)?;
+        let root = Root::Directory(root);
+        Ok(Host::rerooted(
+            root,
+            Environment::default(),
+            PathBuf::from("/"),
+        ))
+    }
+
     /// The machine with these files, entered at `cwd` with `env`.
     pub fn of_tree(tree: FileTree, env: Environment, cwd: PathBuf) -> Host {
         Host::rerooted(Root::Tree(Arc::new(tree)), env, cwd)
@@ -144,6 +157,11 @@ impl Host {
     /// The user's directory for data of programs, like [`Self::user_cache`].
     pub fn user_data(&self) -> Option<PathBuf> {
         self.of_user("XDG_DATA_HOME", ".local/share")
+    }
+
+    /// The user's directory for settings of programs, like [`Self::user_cache`].
+    pub fn user_config(&self) -> Option<PathBuf> {
+        self.of_user("XDG_CONFIG_HOME", ".config")
     }
 
     fn of_user(&self, variable: &str, below_home: &str) -> Option<PathBuf> {

@@ -30,7 +30,7 @@ use nix::unistd::Pid;
 
 use crate::environment::{Diff, Environment};
 use crate::error::Error;
-use crate::host;
+use crate::host::{self, FileId};
 use crate::program::Command;
 use crate::signals;
 use crate::variables;
@@ -61,6 +61,22 @@ pub struct Exec {
     pub argv0: OsString,
     pub arguments: Vec<OsString>,
     pub diff: Diff,
+}
+
+/// True if cudarun decided about a process, or gave its executable a plan, by the variable of the tree in its environment, its
+/// number in its own namespace, and its line in `/proc`.
+pub fn was_decided(
+    tree: &OsStr,
+    process: Option<u32>,
+    line: &[u8],
+    executable: Option<FileId>,
+) -> bool {
+    let tree = tree::ProcessTree::parse(tree);
+    let is_it = |decided: &tree::Decided| {
+        Some(decided.process) == process.map(u64::from) && decided.start == tree::start_time(line)
+    };
+    tree.decided.as_ref().is_some_and(is_it)
+        || executable.is_some_and(|file| tree.planned.contains(&(file.device, file.inode)))
 }
 
 /// The start of a program that is left as it is.

@@ -75,6 +75,7 @@ pub const DECISIVE_PATHS: &[&str] = &[
 pub const DECISIVE_VALUES: &[&str] = &[
     PINS,
     VIEW,
+    "CACHE_DIRECTORY",
     "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES",
     "DG_JIT_USE_NVRTC",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
-# very text of docs/beside.md, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+# very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
 # and the network for mise (by npm), uv, Jupyter, environment-modules and the schemas of Kubernetes; they are kept in
@@ -9,7 +9,7 @@
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 cudarun=$(realpath "${1:-$here/../target/release/cudarun}")
-document=$here/../docs/beside.md
+documents=$here/../docs
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/cudarun-tests/beside
 uv=$kept/uv-0.13.9/bin/uv
 kubernetes=$kept/kubernetes-validate-1.37.0
@@ -35,8 +35,8 @@ fetch() {
         dpkg -x "$kept"/environment-modules_*.deb "$kept/environment-modules.new"
         mv "$kept/environment-modules.new" "$kept/environment-modules"
     fi
-    "$uv" venv -q "$work/jupyter"
-    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/bin/python" "${jupyter[@]}"
+    "$uv" venv -q "$work/jupyter/.venv"
+    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/.venv/bin/python" "${jupyter[@]}"
 }
 
 if [ -z "${BESIDE:-}" ]; then
@@ -59,12 +59,12 @@ export HOME=$work/home PATH=/usr/local/bin:/usr/bin:/bin
 mkdir -p "$HOME"
 cd "$work"
 
-# block NAME: the text in the document under that name.
+# block NAME: the text in a document under that name.
 block() {
     awk -v name="$1" '
         $0 ~ "^<!-- (run|used) by tests/beside.sh as " name " -->$" { wanted = 1; next }
         wanted && /^```/ { if (inside) exit; inside = 1; next }
-        inside' "$document" | grep . || { echo "docs/beside.md has no block $1" >&2; exit 1; }
+        inside' "$documents"/*.md | grep . || { echo "no document has a block $1" >&2; exit 1; }
 }
 
 # is WHAT WANTED GOT: that a test has come out so; with a star for anything.
@@ -251,6 +251,82 @@ $mixed
 0 $whole" "$(CUDARUN_FOLLOW=off bash -lc "$code" 2>&1)"
 }
 
+# As install.sh does it.
+install_in() {
+    mkdir -p "$1/bin" "$1/lib/cudarun"
+    [ -e "$1/bin/cudarun" ] || cp "$cudarun" "$1/bin/"
+    "$cudarun" --module-for "$1/bin/cudarun" >"$1/lib/cudarun/follow.so"
+}
+
+modules_that_follow() {
+    local kind code
+    install_in /opt/cudarun
+    for kind in "modules.sh module-tcl" "/usr/share/lmod/lmod/init/bash module-tcl" "/usr/share/lmod/lmod/init/bash module-lua"; do
+        rm -rf /opt/modulefiles
+        mkdir /opt/modulefiles
+        (block "${kind#* }") | sh -e
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles PATH=/usr/bin:/bin
+now() { env | grep '^PATH=\|LD_\|CUD\|MODULES=\|LMFILES' | grep -v '=\$' || true; }
+before=\$(now)
+python3 train.py
+module load cudarun
+python3 train.py; sh -c 'python3 train.py; :'; command -v cudarun
+module load cudarun
+python3 train.py
+module unload cudarun
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+python3 train.py
+# cudarun goes while its module is loaded.
+module load cudarun
+mv /opt/cudarun /opt/elsewhere
+module unload cudarun 2>/dev/null
+[ \"\$(now)\" = \"\$before\" ] && echo nothing is left
+# And before.
+module load cudarun
+python3 train.py
+mv /opt/elsewhere /opt/cudarun"
+        is "modules that follow, ${kind#* } by ${kind% *}" "$mixed
+0 $whole
+0 $whole
+/opt/cudarun/bin/cudarun
+0 $whole
+nothing is left
+$mixed
+nothing is left
+$mixed" "$(LD_LIBRARY_PATH=$trap_path bash --norc -c "$code" 2>&1)"
+        # In a shell that follows already, and after that.
+        code="source ${kind% *}; export MODULEPATH=/opt/modulefiles
+module load cudarun; python3 train.py; module unload cudarun; python3 train.py"
+        is "a module in a shell that follows, ${kind#* } by ${kind% *}" "0 $whole
+0 $whole" "$(LD_LIBRARY_PATH=$trap_path /opt/cudarun/bin/cudarun bash --norc -c "$code" 2>&1)"
+    done
+}
+
+profile_of_all_users() {
+    local code="python3 train.py; bash -lc 'python3 train.py; :'; env | grep 'LD_AUDIT\|CUDARUN' | wc -l" shell
+    cp -r /etc/profile.d "$work/profile.d"
+    mount --bind "$work/profile.d" /etc/profile.d
+    block profile.d | sh -e
+    # /etc/profile takes the variable of the loader as it is.
+    export LD_LIBRARY_PATH=$trap_path
+    for shell in "bash -l" "bash -li" "dash -l"; do
+        is "profile.d in $shell" "0 $whole
+0 $whole
+2" "$($shell -c "$code" 2>"$work/said" || cat "$work/said")"
+    done
+    is "a shell that reads no profile" "$mixed" "$(bash -c 'python3 train.py')"
+    is "profile.d without cudarun" "$mixed
+$mixed
+0" "$(mv /opt/cudarun /opt/elsewhere; bash -lc "$code" 2>&1; mv /opt/elsewhere /opt/cudarun)"
+    is "as another user" "0 $whole" "$(chmod a+rx "$work"; setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/ bash -lc 'python3 train.py' 2>&1)"
+    rm /etc/profile.d/cudarun.sh
+    is "profile.d after its removal" "$mixed
+$mixed
+0" "$(bash -lc "$code" 2>&1)"
+    unset LD_LIBRARY_PATH
+    umount /etc/profile.d
+}
+
 tasks_of_mise() {
     if [ ! -x "$mise" ]; then
         echo "skipped: without npm mise cannot be had"
@@ -292,9 +368,9 @@ uv_in_both_orders() {
 }
 
 kernel_of_jupyter() {
-    local site kernels=$HOME/.local/share/jupyter/kernels
+    local site data=$HOME/.local/share/jupyter environment=$work/jupyter/.venv
     # A package that is linked against cuDNN, as those that use it are.
-    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    site=$(echo "$environment"/lib/python3.*/site-packages)
     mkdir -p "$site/deep" "$site/deep-1.0.dist-info"
     cc -shared -fPIC -x c -o "$site/deep/_deep.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
 int cudnnCreate(void **);
@@ -305,9 +381,6 @@ EOF
     printf 'Metadata-Version: 2.1\nName: deep\nVersion: 1.0\n' >"$site/deep-1.0.dist-info/METADATA"
     printf '%s,,\n' deep/__init__.py deep/_deep.so deep-1.0.dist-info/METADATA deep-1.0.dist-info/RECORD \
         >"$site/deep-1.0.dist-info/RECORD"
-    mkdir -p "$kernels/cudarun" "$kernels/plain"
-    block kernel.json >"$kernels/cudarun/kernel.json"
-    sed 's/"cudarun", //' "$kernels/cudarun/kernel.json" >"$kernels/plain/kernel.json"
     cat >kernel.py <<'EOF'
 import os, sys, time
 from jupyter_client.manager import KernelManager
@@ -339,20 +412,163 @@ print(reply["content"]["ename"], time.monotonic() - began < 10)
 while (end := run(client, "1"))[1] == "aborted":
     pass
 print(*end)
+manager.restart_kernel()
+client.wait_for_ready(timeout=60)
+print(*run(client, "import deep"))
+process = manager.provisioner.process.pid
 file = manager.connection_file
 manager.shutdown_kernel()
 print("left", os.path.exists(f"/proc/{process}"), os.path.exists(file))
 EOF
-    local kernel said
-    for kernel in plain cudarun; do
-        said="0 $whole ok"
-        [ "$kernel" = cudarun ] || said="$mixed ok"
-        is "the kernel $kernel" "$said
+    kernel() {
+        (
+            cd jupyter
+            PATH=$environment/bin:$PATH LD_LIBRARY_PATH=$trap_path python3 ../kernel.py "$1" 2>"$work/said" || cat "$work/said"
+        )
+    }
+    # kernel_is NAME LIBRARIES: what it finds, also after an interrupt and a restart.
+    kernel_is() {
+        is "the kernel $1" "$2 ok
 True ok
 KeyboardInterrupt True
  ok
-left False False" "$(PATH=$work/jupyter/bin:$PATH LD_LIBRARY_PATH=$trap_path python3 kernel.py "$kernel" 2>"$work/said" || cat "$work/said")"
-    done
+$2 ok
+left False False" "$(kernel "$1")"
+    }
+    # In a new home, what is written and removed leaves nothing.
+    (cd jupyter && bash -ec "$(block kernel)" && bash -ec "$(block kernel-off)") >/dev/null
+    is "what an unused kernel leaves" "" "$(find "$data" 2>/dev/null || true)"
+    # The environment's own kernel is the control.
+    kernel_is python3 "$mixed"
+    is "hook jupyter" "the kernel \`cudarun-jupyter\` starts $environment/bin/python with cudarun: *next: jupyter lab, *" \
+        "$(cd jupyter && bash -ec "$(block kernel)" 2>&1)"
+    kernel_is cudarun-jupyter "0 $whole"
+    kernel_is python3 "$mixed"
+    # Jupyter prefers the environment's own of that name.
+    is "a kernel that would be hidden" "cudarun: *share/jupyter/kernels/python3*exists, and is not cudarun's*" \
+        "$(cudarun hook jupyter --name python3 jupyter/.venv/bin/python 2>&1 || true)"
+    (cd jupyter && bash -ec "$(block kernel-off)") >/dev/null
+    is "what the kernels leave" "" "$(find "$data" -name '*kernel*' 2>/dev/null || true)"
+    kernel_is python3 "$mixed"
+    is "the kernel that was removed" "*NoSuchKernel*" "$(kernel cudarun-jupyter)"
+}
+
+# The wheel's Python part beside jupyter_client, which finds the provisioner by its entry point.
+provisioner_of_jupyter() {
+    local site kernels=$HOME/.local/share/jupyter/kernels name
+    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    mkdir -p "$site/cudarun-0.dist-info" "$site/linked" "$site/linked-1.0.dist-info"
+    cp -r "$here/../python/cudarun" "$site/"
+    printf 'Metadata-Version: 2.1\nName: cudarun\nVersion: 0\n' >"$site/cudarun-0.dist-info/METADATA"
+    sed -n '/^\[project.entry-points/,/^$/p' "$here/../pyproject.toml" |
+        sed 's/^\[project.entry-points."\(.*\)"\]$/[\1]/; s/"//g' >"$site/cudarun-0.dist-info/entry_points.txt"
+    # A package that is linked against cuDNN.
+    cc -shared -fPIC -x c -o "$site/linked/_linked.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
+int cudnnCreate(void **);
+int create(void) { void *handle; return cudnnCreate(&handle); }
+EOF
+    sed 's/ctypes.CDLL("libcudnn.so.9").cudnnCreate(.*/ctypes.CDLL(os.path.dirname(__file__) + "\/_linked.so").create()/' \
+        train.py >"$site/linked/__init__.py"
+    printf 'Metadata-Version: 2.1\nName: linked\nVersion: 1.0\n' >"$site/linked-1.0.dist-info/METADATA"
+    printf '%s,,\n' linked/__init__.py linked/_linked.so linked-1.0.dist-info/METADATA linked-1.0.dist-info/RECORD \
+        >"$site/linked-1.0.dist-info/RECORD"
+    # Besides ipykernel's own: one that is another program, one that has cudarun already, one whose program is gone.
+    for name in script already gone; do mkdir -p "$kernels/$name"; done
+    cat >"$kernels/script/kernel.json" <<'EOF'
+{"argv": ["/bin/sh", "-c", "python3 -m ipykernel_launcher -f \"$1\"; :", "sh", "{connection_file}"], "display_name": "", "language": "sh"}
+EOF
+    cat >"$kernels/already/kernel.json" <<'EOF'
+{"argv": ["cudarun", "python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "", "language": "python"}
+EOF
+    echo '{"argv": ["/nowhere/python"], "display_name": "", "language": "python"}' >"$kernels/gone/kernel.json"
+    cat >provisioned.py <<'EOF'
+import logging, os, sys, time
+from jupyter_client.manager import KernelManager
+
+logging.basicConfig(level=logging.WARNING)
+
+def run(client, code):
+    """What a cell prints, and the HTML of its value."""
+    text = []
+    def output(message):
+        content = message["content"]
+        text.append(content.get("text", "") or content.get("data", {}).get("text/html", "") or content.get("ename", ""))
+    client.execute_interactive(code, timeout=60, output_hook=output)
+    return "".join(text).strip()
+
+manager = KernelManager(kernel_name=sys.argv[1])
+try:
+    manager.start_kernel()
+except OSError as error:
+    sys.exit(f"{type(error).__name__} {error.filename}")
+client = manager.client()
+client.start_channels()
+try:
+    client.wait_for_ready(timeout=60)
+except RuntimeError:
+    sys.exit(f"alive {manager.is_alive()}")
+print(type(manager.provisioner).__name__)
+for is_restarted in False, True:
+    if is_restarted:
+        if sys.argv[2] == "once":
+            break
+        manager.restart_kernel()
+        client.wait_for_ready(timeout=60)
+        print("restarted", os.path.exists(f"/proc/{process}"))
+    process = manager.provisioner.process.pid
+    print(run(client, "import linked"))
+    page = run(client, "import cudarun; cudarun.check()")
+    print("mixes NVIDIA libraries" in page, "<table>" in page)
+    print("it is" if run(client, "import os; print(os.getpid())") == str(process) else "it is below", "the process")
+    client.execute("import time; print('begun', flush=True); time.sleep(60)")
+    while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
+        pass
+    began = time.monotonic()
+    manager.interrupt_kernel()
+    while (reply := client.get_shell_msg(timeout=60))["content"].get("status") != "error":
+        pass
+    print(reply["content"]["ename"], time.monotonic() - began < 10)
+manager.shutdown_kernel()
+print("left", os.path.exists(f"/proc/{process}"))
+EOF
+    # provisioned KERNEL once|twice [VARIABLE…]: what the cells say, and then what the log says of cudarun.
+    provisioned() {
+        env PATH="$work/jupyter/bin:$PATH" LD_LIBRARY_PATH="$trap_path" "${@:3}" python3 provisioned.py "$1" "$2" 2>said || true
+        grep 'cudarun \|no cuDNN\|no cudarun\|^FileNotFoundError /\|^alive' said || true
+    }
+    # cells LIBRARIES IS-MIXED [below]
+    cells() {
+        printf '%s\n' "$1" "$2 True" "it is ${3+$3 }the process" "KeyboardInterrupt True"
+    }
+    local always=JUPYTER_DEFAULT_PROVISIONER_NAME=cudarun as_it_is right
+    as_it_is=$(cells "$mixed" True)
+    right=$(cells "0 $whole" False)
+    is "a kernel as it is" "LocalProvisioner
+$as_it_is
+left False" "$(provisioned python3 once)"
+    is "every kernel" "CudarunProvisioner
+$right
+restarted False
+$right
+left False" "$(provisioned python3 twice "$always")"
+    is "a kernel that has cudarun already" "CudarunProvisioner
+$right
+left False" "$(provisioned already once "$always")"
+    is "a kernel of another language, as it is" "LocalProvisioner
+$(cells "$mixed" True below)
+left False" "$(provisioned script once)"
+    is "a kernel of another language" "CudarunProvisioner
+$(cells "0 $whole" False below)
+left False" "$(provisioned script once "$always")"
+    is "a kernel where cudarun is not" "CudarunProvisioner
+$(cells "$mixed" False | sed 's/^False True/False False/')
+left False
+WARNING:*there is no cudarun, so this kernel starts without it; hint: pip install*" \
+        "$(provisioned python3 once "$always" PATH="$work/jupyter/bin:/usr/bin:/bin")"
+    is "a kernel whose program is gone" "FileNotFoundError /nowhere/python" "$(provisioned gone once "$always")"
+    printf '[requires]\ncudnn = ">=99"\n' >.cudarun.toml
+    is "a refused kernel" "error: no cuDNN here fits*cudarun did not start this kernel*alive False" "$(provisioned python3 once "$always")"
+    rm .cudarun.toml
 }
 
 unit_of_systemd() {
@@ -367,14 +583,24 @@ notify.connect(os.environ["NOTIFY_SOCKET"])
 notify.send(b"READY=1")
 signal.pause()
 EOF
-    block model.service >~/.config/systemd/user/model.service
-    sed 's,cudarun /usr,/usr,; s,/usr/local/bin/,,' ~/.config/systemd/user/model.service >~/.config/systemd/user/plain.service
+    block model.service >unit
+    printf '%s\n' Type=notify >>unit
+    mv unit ~/.config/systemd/user/model.service
+    sed 's,/usr/local/bin/cudarun ,,' ~/.config/systemd/user/model.service >~/.config/systemd/user/plain.service
     sed "s,cudarun /usr,cudarun --require=cudnn>=99 /usr,; s,^Type.*,Restart=always," ~/.config/systemd/user/model.service \
         >~/.config/systemd/user/refused.service
     cp ~/.config/systemd/user/model.service /run/systemd/system/
     is "systemd-analyze verify" "" "$(systemd-analyze verify /run/systemd/system/model.service 2>&1 | grep model || true)"
+    # A packaged service, and one of the same for a person's own manager.
+    mount -t tmpfs none /etc/systemd/system
+    mkdir -p ~/.local/share/systemd/user
+    printf '%s\n' '[Service]' Type=notify "Environment=LD_LIBRARY_PATH=$trap_path" "StandardOutput=truncate:$work/ollama.out" \
+        $'ExecStart=/usr/bin/python3 \\\n    /srv/model/serve.py' >/run/systemd/system/ollama.service
+    sed 's,ollama,own,' /run/systemd/system/ollama.service >~/.local/share/systemd/user/own.service
+    printf '%s\n' NoNewPrivileges=yes MemoryDenyWriteExecute=yes >>~/.local/share/systemd/user/own.service
     export XDG_RUNTIME_DIR=/run/user/0
-    /usr/lib/systemd/systemd --user 2>"$work/said" &
+    # There is no manager of the machine here: that of the user reads its units too.
+    SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/systemd/system: /usr/lib/systemd/systemd --user 2>"$work/said" &
     local manager=$! name main
     for _ in $(seq 100); do
         systemctl --user is-system-running 2>/dev/null | grep -q running && break
@@ -403,15 +629,69 @@ main" "$(cat model.out)"
     is "a refused unit" "failed 125 0" "$(systemctl --user is-active refused) \
 $(systemctl --user show --property=ExecMainStatus --value refused) $(systemctl --user show --property=NRestarts --value refused)"
     is "its reason" "error: no cuDNN here fits*" "$(head -1 refused.err)"
+    packaged_services
     kill "$manager"
     wait "$manager" || true
     unset XDG_RUNTIME_DIR
+}
+
+packaged_services() {
+    # as_administrator CODE: for the machine, whose manager is not here.
+    as_administrator() {
+        bash -ec 'sudo() { "$@"; }
+systemctl() { command systemctl --user "$@"; }
+'"$1"
+    }
+    local file=/etc/systemd/system/ollama.service.d/zz-cudarun.conf
+    systemctl --user start ollama own
+    is "a packaged service as it is" "$mixed
+main" "$(cat ollama.out)"
+    is "hook systemd" "ollama.service starts with cudarun when it is restarted:
+
+--- /run/systemd/system/ollama.service
+-ExecStart=/usr/bin/python3 /srv/model/serve.py
++++ $file
++ExecStart=$cudarun /usr/bin/python3 /srv/model/serve.py
++RestartPreventExitStatus=125
++CacheDirectory=cudarun/%N
+
+next: systemctl daemon-reload && systemctl restart ollama.service" "$(as_administrator "$(block service)" 2>&1)"
+    is "a packaged service with the drop-in" "0 $whole
+main" "$(cat ollama.out)"
+    is "what systemd makes of it" "" "$(systemd-analyze verify /run/systemd/system/ollama.service 2>&1 | grep ollama || true)"
+    is "its cache" "$HOME/.cache/cudarun/ollama" "$(tr '\0' '\n' <"/proc/$(systemctl --user show --property=MainPID --value ollama)/environ" |
+        sed -n 's/^CACHE_DIRECTORY=//p')"
+    # What the administrator edits later does not undo it.
+    mkdir -p /etc/systemd/system/ollama.service.d
+    printf '[Service]\nExecStart=\nExecStart=/bin/false\n' >/etc/systemd/system/ollama.service.d/override.conf
+    as_administrator "$(block service)" >/dev/null 2>&1 || true
+    is "the command that counts" "*path=$cudarun ; argv*]=$cudarun /bin/false ;*" \
+        "$(systemctl --user show --property=ExecStart ollama)"
+    rm /etc/systemd/system/ollama.service.d/override.conf
+    as_administrator "$(block service)" >/dev/null
+    as_administrator "$(block service-off)" >/dev/null
+    is "what the drop-in leaves" "" "$(find /etc/systemd/system -mindepth 1)"
+    is "the service without it" "$mixed
+main" "$(cat ollama.out)"
+    is "a service of one's own as it is" "$mixed
+main" "$(cat own.out)"
+    cudarun -q hook systemd --user own
+    systemctl --user daemon-reload && systemctl --user restart own
+    is "a service of one's own" "0 $whole
+main" "$(cat own.out)"
+    cudarun -q hook systemd --user own --uninstall
+    systemctl --user daemon-reload && systemctl --user restart own
+    is "a service of one's own without it" "$mixed
+main" "$(cat own.out)"
+    is "what its drop-in leaves" "" "$(find ~/.config/systemd/user -name '*own*')"
+    systemctl --user stop ollama own
 }
 
 entrypoint_of_a_container() {
     local root=$work/root file options
     # The content of a small image: a shell, Python and cuDNN.
     mkdir -p "$root"/{usr/bin,usr/lib,etc,tmp,root,opt/cudnn/9.10} context
+    chmod 1777 "$root/tmp"
     ln -s usr/bin usr/lib "$root/"
     ln -s usr/lib "$root/lib64"
     cp /bin/busybox "$root/usr/bin/sh"
@@ -422,7 +702,8 @@ entrypoint_of_a_container() {
     done | sort -u | xargs cp -Lt "$root/usr/lib"
     cp -a /opt/cudnn/9.10/lib "$root/opt/cudnn/9.10/"
     cp -a /opt/parts "$root/opt/"
-    block Dockerfile >context/Dockerfile
+    # shellcheck disable=SC2016  # Podman knows the variable.
+    block Dockerfile | sed 's,^FROM .*,ARG BASE\nFROM $BASE,' >context/Dockerfile
     cp "$cudarun" train.py context/
     # Its control groups are those of the namespace, and resources that it may not raise stay as they are.
     umount /sys/fs/cgroup/unified 2>/dev/null || true
@@ -444,6 +725,8 @@ entrypoint_of_a_container() {
     is "the container" "0 $whole" "$(podman run "${options[@]}" train 2>&1)"
     is "process 1" "1 0" "$(podman run "${options[@]}" train python3 -c 'import os; print(os.getpid(), os.getuid())' 2>&1)"
     is "its status" 7 "$(podman run "${options[@]}" train sh -c 'exit 7' 2>&1 || echo $?)"
+    foreign_image
+    feature_of_a_dev_container
     # A GPU can be reached, as far as files tell, with the driver 550.
     mkdir -p module/nvidia
     echo 550.54.15 >module/nvidia/version
@@ -453,6 +736,95 @@ entrypoint_of_a_container() {
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=12.4' train 2>&1)"
     is "what the image requires, and has not" "*error:*NVIDIA_REQUIRE_CUDA*125" \
         "$(podman run "${options[@]}" -e NVIDIA_REQUIRE_CUDA='cuda>=13.0' train 2>&1 || echo $?)"
+}
+
+# An image without cudarun, whose entry point starts its command.
+foreign_image() {
+    local code wanted outer=("${options[@]}")
+    export IMAGE=foreign
+    cat >foreign <<'EOF'
+FROM localhost/base
+COPY train.py /srv/
+WORKDIR /srv
+ENTRYPOINT ["sh", "-c", "\"$0\" \"$@\"; :"]
+CMD ["python3", "train.py"]
+EOF
+    podman build -q --network none --tag foreign -f foreign context >/dev/null
+    is "a foreign image, the comparison" "$mixed" "$(podman run "${options[@]}" foreign 2>&1)"
+    mount -t tmpfs -o mode=755 none /usr/local/lib
+    install_in /usr/local
+    code=$(block foreign-image)
+    # Podman ignores `--gpus all`, which is Docker's.
+    docker() { podman "$1" "${options[@]}" "${@:2}"; }
+    wanted="0 $whole
+0 $whole"
+    is "a foreign image" "$wanted" "$(eval "$code" 2>&1)"
+    is "what its shell starts" "0 $whole" \
+        "$(eval "$(head -n 1 <<<"$code" | sed 's/python3 train.py/sh -c "python3 train.py; :"/')" 2>&1)"
+    options+=(--read-only --tmpfs /tmp --user 1000:1000)
+    is "a foreign image, read-only, for a user" "$wanted" "$(eval "$code" 2>&1)"
+    options=("${outer[@]}")
+    umount /usr/local/lib
+}
+
+# with_feature VARIABLES…: what a login shell prints in an image with the feature, or why it cannot be made. As a tool
+# for dev containers does it: the folder is copied into the image, and root runs install.sh with the options as variables.
+with_feature() {
+    printf 'FROM localhost/devices\nCOPY . /tmp/feature\nRUN cd /tmp/feature && env %s ./install.sh\n' "$*" >feature.file
+    if podman build -q --network none --tag with-feature -f feature.file feature >said 2>&1; then
+        podman run "${options[@]}" --user 1000:1000 with-feature sh -lc 'python3 train.py; :' 2>&1
+    else
+        grep -A1 '^cudarun: ' said || cat said
+    fi
+}
+
+feature_of_a_dev_container() {
+    local sum name
+    name=cudarun-0-$(uname -m)-linux
+    # What a release archive has.
+    mkdir -p "$name"/{bin,share/man/man1,share/bash-completion/completions,share/zsh/site-functions,share/fish/vendor_completions.d}
+    cp "$cudarun" "$name/bin/"
+    cp "$here/../install.sh" "$name/"
+    cp "$here/../docs/cudarun.1" "$name/share/man/man1/"
+    cp "$here/../completions/cudarun.bash" "$name/share/bash-completion/completions/cudarun"
+    cp "$here/../completions/_cudarun" "$name/share/zsh/site-functions/"
+    cp "$here/../completions/cudarun.fish" "$name/share/fish/vendor_completions.d/"
+    tar -czf "$name.tar.gz" "$name"
+    sum=$(sha256sum <"$name.tar.gz")
+    sum=${sum%% *}
+    # Everything that busybox can do, and a profile as Debian has it.
+    cp /etc/profile context/
+    cat >devices <<'EOF'
+FROM localhost/base
+COPY profile /etc/
+COPY train.py /srv/
+WORKDIR /srv
+RUN mkdir -p /usr/local/bin && (exec -a busybox sh --list) | while read -r name; do [ -e /usr/bin/$name ] || ln -s sh /usr/bin/$name; done
+EOF
+    podman build -q --network none --tag devices -f devices context >/dev/null
+    cp -r "$here/../examples/devcontainer/cudarun" feature
+    is "no archive" "cudarun: the option archive is empty*hint: \"archive\"*" "$(with_feature)"
+    cp "$name.tar.gz" feature/
+    is "a dev container" "0 $whole" "$(with_feature "SHA256=${sum^^}")"
+    is "a dev container that does not follow" "$mixed" "$(with_feature "SHA256=$sum" FOLLOW=false)"
+    is "its cudarun" "0 $whole" "$(podman run "${options[@]}" with-feature cudarun python3 train.py 2>&1)"
+    is "no checksum" "cudarun: there is no ./$name.tar.gz.sha256*hint: \"sha256\"*" "$(with_feature)"
+    is "a wrong checksum" "cudarun: *is not what its checksum says*hint: *do not use*" "$(with_feature SHA256=0123)"
+    is "a wrong word for follow" "cudarun: the option follow is maybe*hint: *" "$(with_feature FOLLOW=maybe)"
+    is "no such file" "cudarun: there is no file -it's*hint: *" "$(with_feature "ARCHIVE=\"-it's\"")"
+    is "a wrong address" "cudarun: http://127.0.0.1:9/a.tar.gz cannot be had*hint: *" \
+        "$(with_feature ARCHIVE=http://127.0.0.1:9/a.tar.gz)"
+    : >"feature/$name.tar.gz.sha256"
+    is "an empty checksum" "cudarun: *.sha256 is empty*hint: *" "$(with_feature)"
+    (sha256sum "$name.tar.gz") >"feature/$name.tar.gz.sha256"
+    is "the checksum beside it" "0 $whole" "$(with_feature)"
+    cp train.py "feature/cudarun-1-$(uname -m)-linux.tar.gz"
+    is "two archives" "cudarun: *are beside install.sh*hint: name one*" "$(with_feature)"
+    is "a file that is no archive" "cudarun: *cannot be unpacked*hint: *" \
+        "$(with_feature "ARCHIVE=cudarun-1-$(uname -m)-linux.tar.gz" "SHA256=$(sha256sum <train.py | cut -c-64)")"
+    tar -C feature -czf feature/other.tar.gz install.sh
+    is "an archive of something else" "cudarun: other.tar.gz is no release archive*hint: *" \
+        "$(with_feature ARCHIVE=other.tar.gz "SHA256=$(sha256sum <feature/other.tar.gz | cut -c-64)")"
 }
 
 # The text of Kubernetes' objects is what its schema says; the control has a misspelt key.
@@ -470,9 +842,12 @@ step export_in_shells
 step objects_of_kubernetes
 step direnv_in_a_project
 step modules
+step modules_that_follow
+step profile_of_all_users
 step tasks_of_mise
 step uv_in_both_orders
 step kernel_of_jupyter
+step provisioner_of_jupyter
 step unit_of_systemd
 step entrypoint_of_a_container
 [ $failed -eq 0 ] && printf 'beside: all of it holds (%d s)\n' "$SECONDS"

@@ -29,6 +29,7 @@ mod pin;
 mod predict;
 mod program;
 mod report;
+mod running;
 mod settings;
 mod shell;
 mod solve;

@@ -153,6 +153,8 @@ step "pip, from its sources"
 "$work/release/.venv/bin/pip" install "$work/built/cudarun-$version.tar.gz"
 works "$work/release/.venv"
 "$work/release/.venv/bin/pip" uninstall -y cudarun
+step "its Python package"
+tests/python.py "$wheel"
 PATH=$tries/bin:$home/.local/bin:$PATH follow "$work/release" wheel
 [ "$(grep -c "^cudarun $version\$" "$work/said")" = 2 ] || { cat "$work/said" && fail "uvx and pipx run print the version"; }
 works "$work/release/.venv"

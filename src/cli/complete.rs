@@ -49,6 +49,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
     }
     let mut verb: Option<&Command> = None;
     let mut wanting: Option<&Arg> = None;
+    let mut words_of_verb = 0;
     for (index, word) in before.iter().enumerate() {
         let scope = verb.unwrap_or(&command);
         if wanting.take().is_some() {
@@ -65,6 +66,8 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
             verb = Some(named);
         } else if takes_program(scope) && (!takes_families(scope) || names_program(word)) {
             return program(index);
+        } else {
+            words_of_verb += 1;
         }
     }
     let scope = verb.unwrap_or(&command);
@@ -100,7 +103,7 @@ pub fn complete(words: &[OsString], values: Values<'_>) -> Completion {
         return beginning(current, CompletionSource::Words, options.collect());
     }
     if verb.is_some() {
-        let positional = scope.get_positionals().next();
+        let positional = scope.get_positionals().take(words_of_verb + 1).last();
         return match positional {
             _ if takes_families(scope) && !current.contains('/') => {
                 let words = ACTIONS.into_iter().chain([TOOLKIT]);
@@ -197,7 +200,7 @@ fn value(argument: &Arg, prefix: &str, current: &str, values: Values<'_>) -> Com
     let kind = match name {
         "FILE" | "PATH" | "DIR|IMAGE" => CompletionSource::Files,
         "DIR" => CompletionSource::Directories,
-        "PYTHON" => CompletionSource::Commands,
+        "PYTHON" | "PYTHON|UNIT" => CompletionSource::Commands,
         _ => CompletionSource::Words,
     };
     // A list of values is completed at its last element.

@@ -23,7 +23,7 @@ pub use advise::Advise;
 pub use doctor::{CiForm, Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
 pub use libraries::{Building, LibraryOptions, PageOptions, SettingOption};
-pub use shells::{Completions, Hook, Shell};
+pub use shells::{Completions, Hook, HookPlace, Shell};
 
 /// The verbs. `cudarun -- NAME` and `./NAME` start a program with the name of a verb.
 pub const VERBS: &[&str] = &[
@@ -111,6 +111,7 @@ impl Cli {
             Some(Verb::Fetch(fetch)) => {
                 fetch.idle().map(|(idle, of)| (idle, format!("fetch {of}")))
             }
+            Some(Verb::Hook(hook)) => hook.idle(),
             // These write the lock, and the file beside it.
             Some(Verb::Record(record)) if record.library_options.locked => {
                 Some(("--locked", "record".to_owned()))
@@ -270,7 +271,7 @@ pub enum Verb {
     #[command(override_usage = "cudarun run [OPTIONS] [--] PROGRAM [ARGS]...")]
     Run(RunOptions),
     /// Show every installation of every NVIDIA library
-    #[command(override_usage = "cudarun list [OPTIONS] [FAMILY]...")]
+    #[command(mut_arg("html", |html| html.requires("running")), mut_arg("markdown", |markdown| markdown.requires("running")), override_usage = "cudarun list [OPTIONS] [FAMILY]...\n       cudarun list --running [PID] [OPTIONS]")]
     List(List),
     /// Show the requirements of a program, the picks, and the reasons
     #[command(override_usage = "cudarun explain [OPTIONS] [--] PROGRAM [ARGS]...")]
@@ -313,8 +314,10 @@ pub enum Verb {
     /// Let a project's .cudarun.toml set variables and name directories
     #[command(override_usage = "cudarun allow [OPTIONS] [PATH]")]
     Allow(Allow),
-    /// Print a shell hook that warns when a project's requirements are not met
-    #[command(override_usage = "cudarun hook [OPTIONS] <SHELL>")]
+    /// Print a shell hook that warns when a project's requirements are not met, or start Jupyter's kernels and services with cudarun
+    #[command(
+        override_usage = "cudarun hook [OPTIONS] <SHELL>\n       cudarun hook jupyter [OPTIONS] [PYTHON]\n       cudarun hook systemd [OPTIONS] <UNIT>"
+    )]
     Hook(Hook),
     /// Print the completions for a shell
     #[command(override_usage = "cudarun completions [OPTIONS] <SHELL>")]
@@ -360,6 +363,11 @@ pub struct List {
     /// Look into the environment of this Python too
     #[arg(long, value_name = "PYTHON")]
     pub python: Option<OsString>,
+    /// List the running processes instead that have NVIDIA's libraries mapped, or only the process PID
+    #[arg(long, value_name = "PID", num_args = 0..=1, conflicts_with_all = ["families", "extensions", "python"])]
+    pub running: Option<Option<u32>>,
+    #[command(flatten)]
+    pub page_options: PageOptions,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -402,6 +410,8 @@ pub enum Dialect {
     Direnv,
     /// A file of environment modules
     Module,
+    /// A file of Lmod in Lua
+    Lua,
     /// Lines of a systemd unit
     Systemd,
 }

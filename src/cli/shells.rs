@@ -1,20 +1,90 @@
-//! Options of the verbs for shells.
+//! Options of the verbs for shells, and for other programs that start programs.
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
 pub struct Hook {
-    /// The shell that evaluates it in its start-up file
-    #[arg(value_name = "SHELL", required_unless_present = "check")]
-    pub shell: Option<Shell>,
-    /// In a project, whatever the shell starts gets its own libraries, without typing `cudarun`
+    /// The shell that evaluates it in its start-up file; `jupyter` gets a kernel, `systemd` a drop-in of a service
+    #[arg(
+        value_name = "SHELL|jupyter|systemd",
+        required_unless_present = "check"
+    )]
+    pub place: Option<HookPlace>,
+    /// With jupyter, the Python of the kernel [default: python3]; with systemd, the service
+    #[arg(value_name = "PYTHON|UNIT", required_if_eq("place", "systemd"))]
+    pub what: Option<OsString>,
+    /// With a shell: in a project, whatever it starts gets its own libraries, without typing `cudarun`
     #[arg(long)]
     pub follow: bool,
+    /// With jupyter: the name of the kernel [default: of the environment]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// With systemd: a service of your own, which `systemctl --user` starts
+    #[arg(long)]
+    pub user: bool,
+    /// With jupyter and systemd: print the file instead of writing it
+    #[arg(long)]
+    pub print: bool,
+    /// With jupyter and systemd: remove what was written; all kernels if none is named
+    #[arg(long, conflicts_with = "print")]
+    pub uninstall: bool,
     /// Called by the hook itself, with the answer that it got before
-    #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "shell")]
+    #[arg(long, hide = true, value_name = "TOLD", conflicts_with = "place")]
     pub check: Option<String>,
+}
+
+impl Hook {
+    /// An argument that has no meaning with this place, and the place.
+    pub fn idle(&self) -> Option<(&'static str, String)> {
+        let place = self.place?;
+        let is_shell = matches!(place, HookPlace::Shell(_));
+        let given = [
+            ("--follow", self.follow, is_shell),
+            ("--name", self.name.is_some(), place == HookPlace::Jupyter),
+            ("--user", self.user, place == HookPlace::Systemd),
+            ("--print", self.print, !is_shell),
+            ("--uninstall", self.uninstall, !is_shell),
+            ("PYTHON|UNIT", self.what.is_some(), !is_shell),
+        ];
+        let (idle, ..) = given
+            .into_iter()
+            .find(|(_, is_given, has_meaning)| *is_given && !has_meaning)?;
+        let place = place.to_possible_value()?;
+        Some((idle, format!("hook {}", place.get_name())))
+    }
+}
+
+/// What a hook is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPlace {
+    Shell(Shell),
+    Jupyter,
+    Systemd,
+}
+
+impl ValueEnum for HookPlace {
+    fn value_variants<'a>() -> &'a [HookPlace] {
+        static ALL: LazyLock<Vec<HookPlace>> = LazyLock::new(|| {
+            let shells = Shell::value_variants().iter().copied();
+            let shells = shells.map(HookPlace::Shell);
+            shells
+                .chain([HookPlace::Jupyter, HookPlace::Systemd])
+                .collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            HookPlace::Shell(shell) => shell.to_possible_value(),
+            HookPlace::Jupyter => Some(PossibleValue::new("jupyter")),
+            HookPlace::Systemd => Some(PossibleValue::new("systemd")),
+        }
+    }
 }
 
 #[derive(Args, Debug)]

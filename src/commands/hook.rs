@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{only_here, print};
+use super::{hook_files, only_here, print};
 use crate::catalog::catalog;
-use crate::cli::{Common, Hook, LibraryOptions};
+use crate::cli::{Common, Hook, HookPlace, LibraryOptions};
 use crate::error::Error;
 use crate::host::Host;
 use crate::kept::{self, start_key};
@@ -36,8 +36,10 @@ pub fn hook(host: &Host, common: &Common, hook: &Hook) -> Result<Exit, Error> {
         quiet: common.quiet || hook.follow,
         ..common.clone()
     };
-    match (hook.shell, &hook.check) {
-        (Some(shell), _) => print(&shell::hook(shell, is_quiet, hook.follow))?,
+    match (hook.place, &hook.check) {
+        (Some(HookPlace::Jupyter), _) => return hook_files::jupyter(host, common, hook),
+        (Some(HookPlace::Systemd), _) => return hook_files::systemd(host, common, hook),
+        (Some(HookPlace::Shell(shell)), _) => print(&shell::hook(shell, is_quiet, hook.follow))?,
         (None, told) => print(&check(
             host,
             common,

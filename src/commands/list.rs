@@ -1,15 +1,19 @@
-//! `cudarun list`: every installation on the machine.
+//! `cudarun list`: every installation on the machine; with `--running`, every process that uses one.
 
-use super::{Exit, family, machine, print, settings_of};
+use super::{Exit, deliver, family, machine, only_here, print, settings_of};
 use crate::cli::{Common, LibraryOptions, List, is_toolkit};
 use crate::error::Error;
 use crate::host::Host;
 use crate::inventory::{ExtensionScope, Inventory, PartKind, Scope};
 use crate::pipeline::{self, Request};
 use crate::report::{self, Style};
+use crate::running::{self, NotShown};
 use crate::settings::resolve::Purpose;
 
 pub fn list(host: Host, common: &Common, options: &List) -> Result<Exit, Error> {
+    if let Some(pid) = options.running {
+        return running(&host, common, options, pid);
+    }
     let host = machine(host, common)?;
     let (toolkits, families): (Vec<&String>, Vec<&String>) =
         options.families.iter().partition(|word| is_toolkit(word));
@@ -80,5 +84,33 @@ fn tell(
         // The process ends here, and its memory with it.
         std::mem::forget(inventory);
     }
+    Ok(if found { Exit::Yes } else { Exit::No })
+}
+
+/// The running processes, or one of them.
+fn running(host: &Host, common: &Common, options: &List, pid: Option<u32>) -> Result<Exit, Error> {
+    only_here(common, "list --running")?;
+    let running = running::processes(host, pid, pipeline::scan);
+    let running = running.map_err(|why| match (pid.unwrap_or_default(), why) {
+        (pid, NotShown::Gone) => Error::NoSuchProcess { pid },
+        (pid, NotShown::NotAllowed) => Error::ProcessOfAnother { pid },
+    })?;
+    if options.json {
+        print(&report::json::running(&running))?;
+    } else {
+        let style = Style::stdout(common.color).of(host);
+        let is_long = options.all || common.verbose > 0 || pid.is_some();
+        deliver(
+            style,
+            common,
+            &options.page_options,
+            |style| report::running(&running, pid, host.uid, is_long, style),
+            || report::running_pictures(&running),
+            print,
+        )?;
+    }
+    let found = !running.processes.is_empty();
+    // Freeing a thousand processes takes as long as printing them.
+    std::mem::forget(running);
     Ok(if found { Exit::Yes } else { Exit::No })
 }

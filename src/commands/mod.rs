@@ -30,6 +30,7 @@ pub mod export;
 pub mod fetch;
 pub mod fleet;
 pub mod hook;
+mod hook_files;
 pub mod init;
 pub mod list;
 pub mod prove;

@@ -25,7 +25,7 @@ use crate::settings::{Layers, Setting, SettingKey, SettingPlace};
 use crate::solve::{Lack, MissingWheel, Outcome};
 use crate::text;
 use crate::variables;
-use crate::verify::Verdict;
+use crate::verify::{Skip, Verdict};
 
 pub fn run(
     host: &Host,
@@ -110,10 +110,24 @@ fn become_program(
     if decision.is_refused() {
         return Ok(Exit::Refused);
     }
-    let proven = facts.prove(&mut decision, &request.proof)?;
+    let proof = ProofOptions {
+        is_asked_for: facts.program.demands_gpu(),
+        ..request.proof
+    };
+    let proven = facts.prove(&mut decision, &proof)?;
     let when = proof_time(&facts, start.verify);
-    if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) {
+    let misses_gpu = misses_gpu(&facts, &decision, &proven.verdict);
+    if launch::is_replaced() && misses_gpu {
+        say(&report::does_not_start(&facts.program.words, &parent(host)));
+        launch::refuse();
+    } else if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) {
         // A set that cannot be proved is no reason to stop what nobody typed `cudarun` for.
+        return Ok(Exit::Refused);
+    }
+    if misses_gpu && !matches!(proven.verdict, Verdict::Failed { .. }) {
+        let style = Style::stderr(common.color).of(host);
+        let text = report::gpu_not_proved(&proven.verdict, &facts.program.words, style);
+        report::say(&style.page(&text));
         return Ok(Exit::Refused);
     }
     if !say_proof(&decision, &proven, when, common) {
@@ -134,6 +148,21 @@ fn become_program(
         ..launch::unchanged(&facts.program.path, command)
     };
     match launch::exec(&exec)? {}
+}
+
+/// True if a GPU is demanded, and no proof has shown that the plan works on it. `--verify never` asks for no proof, and where the
+/// kernel does not number its driver (WSL, Jetson), none can be made.
+fn misses_gpu(facts: &StartFacts<'_>, decision: &Decision, verdict: &Verdict) -> bool {
+    let is_shown = match verdict {
+        Verdict::Passed { .. } => true,
+        Verdict::Skipped { why } => match why {
+            Skip::NothingToTry | Skip::NotAsked => true,
+            Skip::NoGpu => !facts.inventory.devices.is_empty(),
+            Skip::GpusHidden | Skip::NoPlace | Skip::LeftOut => false,
+        },
+        Verdict::Busy { .. } | Verdict::Failed { .. } => false,
+    };
+    facts.program.demands_gpu() && decision.outcome.plan().is_some() && !is_shown
 }
 
 /// True if options of the command line demand a set.

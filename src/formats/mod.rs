@@ -10,6 +10,7 @@ pub mod fatbin;
 pub mod instructions;
 pub mod ldcache;
 pub mod manifest;
+pub mod maps;
 pub mod metadata;
 pub mod modulefile;
 pub mod names;

@@ -69,6 +69,12 @@ pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     nodes
 }
 
+/// True for the path of a [`nodes`] file.
+pub fn is_device(path: &Path) -> bool {
+    let name = path.strip_prefix("/dev").ok().and_then(Path::to_str);
+    name.is_some_and(is_node)
+}
+
 fn is_node(name: &str) -> bool {
     let number = name.strip_prefix("nvidia").unwrap_or_default();
     name == "dxg" || !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())

@@ -10,7 +10,7 @@ use crate::inventory;
 use crate::loader::search::Searcher;
 use crate::pin;
 use crate::program::{self, Command, NotPinnable, Note, Program};
-use crate::requirements::Requirement;
+use crate::requirements::{Demand, Requirement};
 use crate::settings::resolve::{BadPackage, Purpose, Settings};
 use crate::settings::{SettingKey, SettingPlace};
 
@@ -155,9 +155,18 @@ fn add_requirements(settings: &Settings, program: &mut Program) -> Result<(), Er
     let is_gpu_program = needs
         || settings.purpose == Purpose::Project
         || own.is_some_and(|own| own.iter().any(Requirement::asks_for_family));
-    let others = is_gpu_program.then_some(&settings.requirements_of_gpu_programs);
-    for requirements in own.into_iter().chain(others) {
-        program.requirements.extend_from_slice(requirements);
+    program
+        .requirements
+        .extend(own.into_iter().flatten().cloned());
+    // What is built without CUDA needs no library, and is what a demand for a GPU is about.
+    let is_cpu_build = program.cpu_builds().next().is_some();
+    for requirement in &settings.requirements_of_gpu_programs {
+        let is_of_cpu_builds = requirement
+            .machine()
+            .is_some_and(|requirement| requirement.demand == Demand::AnyGpu);
+        if is_gpu_program || is_cpu_build && is_of_cpu_builds {
+            program.requirements.push(requirement.clone());
+        }
     }
     Ok(())
 }

@@ -14,12 +14,17 @@ use crate::program::Program;
 use crate::solve::Plan;
 use crate::text;
 
+/// The beginning of the names of the driver's library for CUDA.
+const DRIVER: &[u8] = b"libcuda.so";
+
 #[derive(Debug, Serialize)]
 pub struct ObservedProcess {
     /// In the order of their starts.
     pub images: Vec<ProcessImage>,
     /// True if there was a plan to compare with.
     pub has_plan: bool,
+    /// True if some process opened the driver's library, without which no GPU is used.
+    pub has_opened_driver: bool,
 }
 
 /// A process from one exec to the next, or from a fork on.
@@ -85,7 +90,9 @@ impl ObservedProcess {
         // cudarun becomes each program that it follows.
         let own = host.own_executable().ok();
         images.retain(|image| image.program.is_none() || image.program != own);
+        let mut files = images.iter().flat_map(|image| &image.files);
         ObservedProcess {
+            has_opened_driver: files.any(|file| file.name.as_bytes().starts_with(DRIVER)),
             images,
             has_plan: plan.is_some(),
         }

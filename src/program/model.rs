@@ -13,7 +13,8 @@ use crate::formats::elf;
 use crate::host::Host;
 use crate::inventory::ChangedBy;
 use crate::requirements::{
-    EarlierDirectory, ImportCertainty, LibraryRequirement, Load, MachineRequirement, Requirement,
+    Demand, EarlierDirectory, ImportCertainty, LibraryRequirement, Load, MachineRequirement,
+    Requirement,
 };
 use crate::text;
 use crate::version::CudaVersion;
@@ -225,6 +226,20 @@ impl Program {
     }
 
     /// What it asks of the machine and of the set as a whole.
+    /// The imported frameworks that are built without CUDA, each with the file that tells so.
+    pub fn cpu_builds(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        self.notes.iter().filter_map(|note| match note {
+            Note::CpuOnly { package, file } => Some((package.clone(), file.clone())),
+            _ => None,
+        })
+    }
+
+    /// True if a GPU must really be used.
+    pub fn demands_gpu(&self) -> bool {
+        self.machine_requirements()
+            .any(|requirement| requirement.demand == Demand::AnyGpu)
+    }
+
     pub fn machine_requirements(&self) -> impl Iterator<Item = &MachineRequirement> {
         self.requirements.iter().filter_map(Requirement::machine)
     }

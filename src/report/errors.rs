@@ -149,8 +149,10 @@ pub fn error_hint(error: &Error) -> Option<String> {
         Error::NoSuchFamily { name, .. } if name.eq_ignore_ascii_case("cuda") => {
             Some("did you mean cudart, the CUDA runtime, or toolkit?".to_owned())
         }
+        Error::NoSuchProcess { .. } => Some("cudarun list --running".to_owned()),
+        Error::ProcessOfAnother { pid } => Some(format!("sudo cudarun list --running {pid}")),
         Error::NoSuchFamily { name, families } => Some(one_of(name, "families", families)),
-        Error::Setting(reason) | Error::NoToolkit(reason) => reason.hint(),
+        Error::Setting(reason) | Error::NoToolkit(reason) | Error::Hook(reason) => reason.hint(),
         Error::Fetch { hint, .. } => hint.map(str::to_owned),
         Error::RootUnusable { root, .. } => saved(root).or_else(|| {
             let is_remote = root.to_string_lossy().contains(":/");

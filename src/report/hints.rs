@@ -52,6 +52,10 @@ pub(super) fn hint(hint: &Hint) -> String {
         Hint::ChangeRequirement { families, by } => change(families, by),
         Hint::OtherBuild { pip, requirement, .. } => format!("{} install \"{requirement}\"", call(pip)),
         Hint::FittingBuilds { pip, unfit } => fitting_builds(&Vec::from_iter(unfit), pip.as_ref()),
+        Hint::BuildsWithCuda { packages } => {
+            let names = packages.iter().map(|package| argument(bare_name(package).as_ref()));
+            format!("cudarun advise {}, which names builds with CUDA for this machine", joined(names, " "))
+        }
         Hint::ChooseGpus { uuids } => {
             format!("set CUDA_VISIBLE_DEVICES={}", joined(uuids.iter().map(show), ","))
         }
@@ -113,7 +117,7 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
 }
 
 /// The `pip` on the PATH may belong to another Python.
-fn call(pip: &Pip) -> String {
+pub(super) fn call(pip: &Pip) -> String {
     let python = argument(pip.python.as_os_str());
     if pip.is_own {
         format!("{python} -m pip")

@@ -14,6 +14,7 @@ mod extensions;
 mod fetch;
 mod fleet;
 mod hints;
+mod hooks;
 pub mod json;
 mod list;
 mod notes;
@@ -22,6 +23,7 @@ mod picture;
 mod pin;
 mod project;
 mod refusal;
+mod running;
 mod settings;
 mod shell;
 mod style;
@@ -56,12 +58,17 @@ pub use fleet::{
     unread_descriptions, unverified,
 };
 pub use hints::{first_contact, option_of, own_command_line, shell_words};
+pub use hooks::{
+    as_root, drop_in, drop_in_removed, drop_in_written, kernel_removed, kernel_written, kernelspec,
+    no_drop_in, no_kernels, starts_already,
+};
 pub use list::listed;
 pub use notes::note;
 pub use page::{PAGE_BEGIN, html, markdown, page_written};
-pub use picture::pictures;
+pub use picture::{pictures, running_pictures};
 pub use pin::{outside_if_imported, refusal, repaired, sets_library_path};
 pub use project::{project_line, trouble};
+pub use running::running;
 pub use settings::{
     NotRecorded, allowed, never_allowed, not_recorded, now_allowed, recorded, revoked,
     setting_remark, written,
@@ -73,8 +80,8 @@ pub use style::Style;
 pub use template::{example_of_settings, template};
 pub use trace::{observation, prediction};
 pub use verdict::{
-    LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, not_kept, progress, proof_line,
-    proving, verdict,
+    LOOKING, NO_MORE_PROGRESS, UNPACKING, failed_start, fallback, gpu_not_proved, not_kept,
+    progress, proof_line, proving, verdict,
 };
 pub use words::warnings;
 

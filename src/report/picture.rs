@@ -10,9 +10,10 @@ use super::words;
 use crate::catalog::display_name;
 use crate::inventory::Inventory;
 use crate::predict::Prediction;
-use crate::predict::supply::given;
+use crate::predict::supply::{SupplyFault, given};
 use crate::program::Program;
-use crate::text::list;
+use crate::running::{Running, RunningProcess};
+use crate::text::{list, show};
 
 /// In the units of the picture, which is scaled to the page.
 const WIDTH: usize = 640;
@@ -46,9 +47,37 @@ pub fn pictures(explanation: &Explanation<'_>) -> String {
     without.svg("Without cudarun") + &with_cudarun
 }
 
+/// More pictures than this are a wall.
+const PROCESSES: usize = 20;
+
+/// A picture of the libraries of each running process. Those with equal libraries have one.
+pub fn running_pictures(running: &Running) -> String {
+    let mut pictures: Vec<(Picture, Vec<u32>)> = Vec::new();
+    for process in &running.processes {
+        let picture = Picture::of_process(process);
+        match pictures.iter_mut().find(|(known, _)| *known == picture) {
+            Some((_, pids)) => pids.push(process.pid),
+            None => pictures.push((picture, vec![process.pid])),
+        }
+    }
+    let svgs = pictures.iter().take(PROCESSES).map(|(picture, pids)| {
+        let shown = words::joined(pids.iter().take(3), ", ");
+        let more = pids.len().saturating_sub(3);
+        let title = match (pids.len(), more) {
+            (1, _) => format!("Process {shown}"),
+            (_, 0) => format!("Processes {shown}"),
+            (_, more) => format!("Processes {shown} and {more} more"),
+        };
+        picture.svg(&title)
+    });
+    svgs.collect()
+}
+
 /// The libraries of each family, and where they come from.
+#[derive(PartialEq)]
 struct Picture(Vec<FamilyBox>);
 
+#[derive(PartialEq)]
 struct FamilyBox {
     name: String,
     versions: Vec<String>,
@@ -79,6 +108,37 @@ impl Picture {
             }
             one.versions.dedup();
             families.push(one);
+        }
+        Picture(families)
+    }
+
+    /// Shows the files that a process has mapped.
+    fn of_process(process: &RunningProcess) -> Picture {
+        let mut families: Vec<FamilyBox> = Vec::new();
+        for library in &process.libraries {
+            let Some(family) = &library.family else {
+                continue;
+            };
+            let name = display_name(family);
+            if !families.iter().any(|one| one.name == name) {
+                let is_mixed = process.mixed.iter().any(|mixed| mixed.family == *family);
+                families.push(FamilyBox {
+                    name: name.to_owned(),
+                    versions: Vec::new(),
+                    places: Vec::new(),
+                    fault: is_mixed.then(|| given_fault(SupplyFault::Mixed)),
+                });
+            }
+            let one = families.iter_mut().find(|one| one.name == name);
+            if let Some(one) = one {
+                let version = library.version.map(|version| version.to_string());
+                let place = show(library.path.parent().unwrap_or(Path::new("/")));
+                one.versions
+                    .extend(version.filter(|version| !one.versions.contains(version)));
+                if !one.places.contains(&place) {
+                    one.places.push(place);
+                }
+            }
         }
         Picture(families)
     }

@@ -241,6 +241,13 @@ pub(super) fn broken_in_short(broken: &Broken) -> String {
     if *demand == Demand::Extensions {
         return unfit_title(&broken.unfit);
     }
+    if let Some((package, _)) = broken.cpu_builds.first() {
+        return format!(
+            "{} requires a GPU, but `{}` is built without CUDA",
+            title(&by.name),
+            show(package)
+        );
+    }
     format!(
         "{} requires {}, but this machine has {}",
         title(&by.name),
@@ -257,6 +264,10 @@ pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
     let wrong = match demand {
         Demand::Code(_) => format!("`{by_name}` has no code for the GPU of this machine"),
         Demand::Extensions => unfit_title(&broken.unfit),
+        Demand::AnyGpu => match broken.cpu_builds.first() {
+            Some((package, _)) => format!("`{}` is built without CUDA", show(package)),
+            None => format!("`{by_name}` wants a GPU, and none can be used"),
+        },
         _ => format!("{part} does not meet the requirement of `{by_name}`"),
     };
     let rows = if *demand == Demand::Extensions {
@@ -266,6 +277,13 @@ pub(super) fn broken(broken: &Broken, style: Style) -> RefusalPart {
             .map(|extension| vec![extensions::sentence(extension)])
             .collect();
         rows.push(vec![format!("required by {}", by.with_place())]);
+        rows
+    } else if !broken.cpu_builds.is_empty() {
+        let files = broken.cpu_builds.iter();
+        let mut rows: Vec<Vec<String>> = files
+            .map(|(package, file)| vec![format!("{}: {}", show(package), show(file))])
+            .collect();
+        rows.push(vec![format!("a GPU is required by {}", by.with_place())]);
         rows
     } else {
         vec![

@@ -22,6 +22,10 @@ pub fn shell_change(name: &OsStr, value: Option<&OsStr>, dialect: Dialect) -> Op
         (None, Dialect::Sh | Dialect::Direnv) => format!("unset {name}\n"),
         (Some(value), Dialect::Module) => format!("setenv {name} {}\n", quoted_for_tcl(value)),
         (None, Dialect::Module) => format!("unsetenv {name}\n"),
+        (Some(value), Dialect::Lua) => {
+            format!("setenv(\"{name}\", {})\n", quoted_for_lua(value))
+        }
+        (None, Dialect::Lua) => format!("unsetenv(\"{name}\")\n"),
         (Some(value), Dialect::Systemd) => {
             format!("Environment={}\n", quoted_for_systemd(name, value))
         }
@@ -54,11 +58,22 @@ pub fn follow_lines(module: &Path, tree: &OsStr, dialect: Dialect) -> String {
                  set -gx LD_AUDIT (string join : -- $LD_AUDIT {path})\n    set -gx {name} {tree}\nend\n"
             )
         }
+        // Unloading takes back what is gone, and nothing in a shell that follows by a cudarun above it.
         Dialect::Module => {
             let (path, tree) = (quoted_for_tcl(path), quoted_for_tcl(tree));
             format!(
-                "#%Module\nif {{ [file readable {path}] }} {{\n    append-path LD_AUDIT {path}\n    \
-                 setenv {name} {tree}\n}}\n"
+                "#%Module\nset module {path}\nset tree {tree}\n\
+                 if {{ (![info exists ::env({name})] || $::env({name}) eq $tree) &&\n        \
+                 (![module-info mode load] || [file readable $module]) }} {{\n    \
+                 append-path LD_AUDIT $module\n    setenv {name} $tree\n}}\n"
+            )
+        }
+        Dialect::Lua => {
+            let (path, tree) = (quoted_for_lua(path), quoted_for_lua(tree));
+            format!(
+                "local module, tree = {path}, {tree}\n\
+                 if (os.getenv(\"{name}\") or tree) == tree and (mode() ~= \"load\" or isFile(module)) then\n    \
+                 append_path(\"LD_AUDIT\", module)\n    setenv(\"{name}\", tree)\nend\n"
             )
         }
         Dialect::Systemd => {
@@ -164,14 +179,41 @@ fn quoted_for_fish(value: &OsStr) -> String {
     quoted
 }
 
-/// In Tcl's braces nothing has a meaning but braces and backslashes.
+/// In Tcl's braces nothing has a meaning but braces and backslashes. A file that is read as code loses carriage returns,
+/// and a backslash before a letter can mean another character.
 fn quoted_for_tcl(value: &OsStr) -> String {
     let text = value.to_string_lossy();
-    if text.contains(['{', '}', '\\']) {
-        let escaped: String = text.chars().flat_map(|one| ['\\', one]).collect();
-        return escaped;
+    let is_special = |one: char| "{}\\".contains(one) || one.is_ascii_control();
+    if !text.contains(is_special) {
+        return format!("{{{text}}}");
     }
-    format!("{{{text}}}")
+    let mut quoted = String::from("\"");
+    for one in text.chars() {
+        match one {
+            _ if one.is_ascii_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(one));
+            }
+            _ if one.is_ascii_punctuation() => quoted.extend(['\\', one]),
+            _ => quoted.push(one),
+        }
+    }
+    quoted + "\""
+}
+
+/// In Lua's quotes a backslash begins an escape; line ends and bytes that are not text are decimal ones.
+fn quoted_for_lua(value: &OsStr) -> String {
+    let mut quoted = String::from("\"");
+    for byte in value.as_bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            b' ' | 0x21..=0x7e => quoted.push(char::from(*byte)),
+            _ => {
+                let _ = write!(quoted, "\\{byte:03}");
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// A word with `NAME=VALUE`: systemd knows `%` and backslashes in it.

@@ -98,9 +98,10 @@ fn row(
     ]
 }
 
-/// `trace`
+/// `trace`. `expects_gpu` is true if the program surely imports what uses a GPU.
 pub fn observation(
     observation: &ObservedProcess,
+    expects_gpu: bool,
     all: bool,
     words: &[OsString],
     style: Style,
@@ -144,6 +145,10 @@ pub fn observation(
             count => format!("{count} processes, no NVIDIA library"),
         };
         return format!("cudarun: {processes}\n");
+    }
+    if expects_gpu && !observation.has_opened_driver {
+        let line = "no process opened the driver's libcuda.so: the GPU was not used";
+        text.push_str(&format!("{} {line}\n", style.warning("note:")));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))
 }

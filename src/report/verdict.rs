@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use std::ffi::OsString;
+
 use super::Style;
 use super::causes;
+use super::hints::shell_words;
 use super::refusal::{self, AlignedRows, RefusalPart};
 use super::words::word;
 use crate::modes::Level;
@@ -63,6 +66,18 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
         }
         Verdict::Failed { .. } => String::new(),
     }
+}
+
+/// The end of a start that demands a GPU and whose libraries could not be proved there.
+pub fn gpu_not_proved(verdict: &Verdict, words: &[OsString], style: Style) -> String {
+    let line = proof_line(verdict, false);
+    let line = line.trim_start_matches("cudarun: ");
+    format!(
+        "{} a GPU is required, but its libraries are {line}\n{} cudarun verify {}\n",
+        style.error("error:"),
+        style.hint("hint:"),
+        shell_words(words)
+    )
 }
 
 /// The sets that failed before one passed, a line each.

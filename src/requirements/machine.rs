@@ -31,6 +31,9 @@ pub enum Demand {
     Cuda(Range),
     #[error("compute capability {0}")]
     Gpu(Range),
+    /// A GPU that is really used: no framework that the program imports is built without CUDA, and the proof has passed.
+    #[error("a GPU")]
+    AnyGpu,
     /// The brand of every visible GPU, as NVIDIA's container toolkit spells it: `tesla`, `geforce`.
     #[error("{} GPU of the brand {}", if *.is_not { "no" } else { "a" }, show(.name))]
     Brand { name: String, is_not: bool },
@@ -67,6 +70,7 @@ impl Demand {
             "cuda" => Some(Demand::Cuda(range.clone())),
             "extensions" => Some(Demand::Extensions),
             "driver" => Some(Demand::Driver(range.clone())),
+            "gpu" if range.is_any() => Some(Demand::AnyGpu),
             "gpu" => Some(Demand::Gpu(range.clone())),
             _ => None,
         }
@@ -75,7 +79,9 @@ impl Demand {
     pub fn part(&self) -> MachinePart {
         match self {
             Demand::Driver(_) | Demand::DriverCuda(_) => MachinePart::Driver,
-            Demand::Gpu(_) | Demand::Brand { .. } | Demand::Code(_) => MachinePart::Gpu,
+            Demand::Gpu(_) | Demand::AnyGpu | Demand::Brand { .. } | Demand::Code(_) => {
+                MachinePart::Gpu
+            }
             Demand::Cuda(_) | Demand::Extensions | Demand::Any(_) => MachinePart::All,
         }
     }

@@ -142,10 +142,7 @@ pub fn nearest(host: &Host) -> Option<PathBuf> {
 
 /// Returns the user's own directory for settings; none without a home.
 pub fn directory(host: &Host) -> Option<PathBuf> {
-    let given = host.env.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
-    let given = given.filter(|path| path.is_absolute());
-    let base = given.or_else(|| host.home().map(|home| home.join(".config")))?;
-    Some(base.join("cudarun"))
+    host.user_config().map(|config| config.join("cudarun"))
 }
 
 /// Returns the path of the lock: beside the project's file, or else in the current directory.

@@ -55,6 +55,8 @@ pub enum Hint {
         pip: Option<Pip>,
         unfit: Vec<Extension>,
     },
+    /// These frameworks are built without CUDA.
+    BuildsWithCuda { packages: BTreeSet<String> },
     /// Only these of the visible GPUs meet the requirements.
     ChooseGpus { uuids: Vec<String> },
     /// The program starts if it uses no GPU.

@@ -46,6 +46,7 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
         condition,
         has,
         unfit,
+        cpu_builds,
     } in &conflict.broken
     {
         match &condition.demand {
@@ -53,6 +54,12 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                 hints.extend(other_gpus(world, |gpu| serves(code, gpu)));
                 hints.extend(other_build(&condition.by, world));
                 continue;
+            }
+            Demand::AnyGpu if !cpu_builds.is_empty() => {
+                let packages = cpu_builds.iter().map(|(package, _)| package.clone());
+                hints.push(Hint::BuildsWithCuda {
+                    packages: packages.collect(),
+                });
             }
             Demand::Gpu(range) => {
                 hints.extend(other_gpus(world, |gpu| range.allows(&gpu.version())));
@@ -74,7 +81,7 @@ fn for_machine(conflict: &Conflict, world: &World<'_>) -> Vec<Hint> {
                     });
                 }
             }
-            Demand::Cuda(_) | Demand::Brand { .. } => {}
+            Demand::AnyGpu | Demand::Cuda(_) | Demand::Brand { .. } => {}
         }
         hints.push(Hint::ChangeRequirement {
             families: BTreeSet::new(),

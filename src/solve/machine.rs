@@ -2,6 +2,8 @@
 //!
 //! A requirement holds, does not hold, or is unknown (`None`). An unknown one refuses no program.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use super::world::{World, serves};
@@ -18,6 +20,9 @@ pub struct Broken {
     /// The extension modules that do not fit, if it is about these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unfit: Vec<Extension>,
+    /// The frameworks that are built without CUDA, if it is about these: package, and the file that tells so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_builds: Vec<(String, PathBuf)>,
 }
 
 /// A requirement, and the machine that it was tried on.
@@ -38,6 +43,9 @@ pub struct MachineFacts {
     pub cuda: Option<CudaVersion>,
     /// The visible GPUs: models and compute capabilities.
     pub gpus: Vec<(String, Option<ComputeCapability>)>,
+    /// True if the environment hides every GPU.
+    #[serde(skip)]
+    pub gpus_hidden: bool,
 }
 
 impl MachineFacts {
@@ -68,6 +76,9 @@ impl MachineFacts {
             gpus.push(gpu);
         }
         gpus.dedup();
+        if gpus.is_empty() && self.gpus_hidden {
+            return "no GPU: CUDA_VISIBLE_DEVICES hides them".to_owned();
+        }
         if gpus.is_empty() {
             return "no GPU".to_owned();
         }
@@ -79,20 +90,26 @@ impl MachineFacts {
 pub(super) fn broken(world: &World<'_>) -> Vec<Broken> {
     let inventory = world.inventory;
     let has = facts(inventory);
-    world
-        .program
-        .machine_requirements()
-        .filter(|requirement| {
-            !requirement.is_advice
-                && applies(requirement, inventory)
-                && holds(&requirement.demand, inventory) == Some(false)
-        })
-        .map(|requirement| Broken {
-            condition: requirement.clone(),
-            has: has.clone(),
-            unfit: unfit(&requirement.demand, inventory),
-        })
-        .collect()
+    let mut broken = Vec::new();
+    for requirement in world.program.machine_requirements() {
+        if requirement.is_advice || !applies(requirement, inventory) {
+            continue;
+        }
+        let is_broken = holds(&requirement.demand, inventory) == Some(false);
+        let cpu_builds = match requirement.demand {
+            Demand::AnyGpu if !is_broken => world.program.cpu_builds().collect(),
+            _ => Vec::new(),
+        };
+        if is_broken || !cpu_builds.is_empty() {
+            broken.push(Broken {
+                condition: requirement.clone(),
+                has: has.clone(),
+                unfit: unfit(&requirement.demand, inventory),
+                cpu_builds,
+            });
+        }
+    }
+    broken
 }
 
 /// False for a requirement about GPUs where none can be reached.
@@ -109,6 +126,7 @@ fn facts(inventory: &Inventory) -> MachineFacts {
             .visible_gpus()
             .map(|gpu| (gpu.model.clone(), gpu.capability))
             .collect(),
+        gpus_hidden: inventory.gpus_hidden && inventory.has_gpu(),
     }
 }
 
@@ -151,6 +169,7 @@ fn holds(demand: &Demand, inventory: &Inventory) -> Option<bool> {
         Demand::Gpu(range) => every_gpu(inventory, |gpu| {
             Some(range.allows(&gpu.capability?.version()))
         }),
+        Demand::AnyGpu => every_gpu(inventory, |_| Some(true)),
         Demand::Brand { name, is_not } => every_gpu(inventory, |gpu| {
             Some((brand(&gpu.model)? == name) != *is_not)
         }),

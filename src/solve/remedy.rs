@@ -13,7 +13,7 @@ use crate::catalog::{catalog, knowledge};
 use crate::inventory::{
     Installation, Inventory, KernelDriver, LibraryPathElement, Origin, Visible,
 };
-use crate::program::Program;
+use crate::program::{Note, Program};
 use crate::requirements::Requirement;
 use crate::version::Version;
 
@@ -103,6 +103,12 @@ impl Remedied {
                 if let Some(running) = self.inventory.driver.as_ref().map(|driver| driver.version) {
                     self.set_driver(running);
                 }
+            }
+            Hint::BuildsWithCuda { packages } => {
+                self.program.notes.retain(|note| match note {
+                    Note::CpuOnly { package, .. } => !packages.contains(package),
+                    _ => true,
+                });
             }
             Hint::ChangeRequirement { families, by } => {
                 self.program.requirements.retain(|requirement| {

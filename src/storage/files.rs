@@ -205,6 +205,37 @@ pub fn remove(file: &Path) -> io::Result<()> {
     fs::remove_file(file)
 }
 
+/// The number of directories above a file that do not exist.
+pub fn missing_directories(host: &Host, file: &Path) -> usize {
+    let above = file.ancestors().skip(1);
+    above.take_while(|path| host.lstat(path).is_err()).count()
+}
+
+/// Like [`publish`], and makes the missing directories above, with the mode that the umask leaves. Where it fails, they are
+/// removed again.
+pub fn publish_below(host: &Host, file: &Path, bytes: &[u8]) -> io::Result<()> {
+    let missing = missing_directories(host, file);
+    fs::create_dir_all(file.parent().unwrap_or(file))
+        .and_then(|()| publish(file, bytes))
+        .inspect_err(|_| remove_empty(file, missing))
+}
+
+/// Removes a file, and as many directories above it as are empty, at most `made`.
+pub fn remove_with_directories(file: &Path, made: usize) -> io::Result<()> {
+    remove(file)?;
+    remove_empty(file, made);
+    Ok(())
+}
+
+fn remove_empty(file: &Path, most: usize) {
+    for directory in file.ancestors().skip(1).take(most) {
+        match fs::remove_dir(directory) {
+            Err(error) if error.kind() != ErrorKind::NotFound => break,
+            _ => {}
+        }
+    }
+}
+
 /// A file for us alone in a directory of ours, which is removed with the value.
 pub fn temporary_file(directory: &Path, mode: u32) -> io::Result<NamedTempFile> {
     tempfile::Builder::new()

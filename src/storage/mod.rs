@@ -8,8 +8,8 @@ mod places;
 
 pub use files::{
     Delivery, FileLock, can_publish, create_directory, deliver, digest, full_digest, is_ours, lock,
-    new_file, prune, publish, publish_again, publish_new, read, read_recent, remove, stamp,
-    temporary_file, temporary_path, write,
+    missing_directories, new_file, prune, publish, publish_again, publish_below, publish_new, read,
+    read_recent, remove, remove_with_directories, stamp, temporary_file, temporary_path, write,
 };
 pub use places::{
     NoPlace, UnusablePlace, WriteRefusal, cache_directory, candidates, examined_candidates,

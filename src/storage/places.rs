@@ -1,7 +1,9 @@
 //! Chooses the directory in which cudarun keeps things between runs: the first candidate that is writable, safe from other
 //! users, and fit for `LD_LIBRARY_PATH`.
 
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, access};
@@ -121,8 +123,15 @@ pub fn candidates(host: &Host) -> Vec<PathBuf> {
         .env
         .non_empty("XDG_RUNTIME_DIR")
         .map(|directory| Path::new(directory).join("cudarun"));
+    // systemd makes it for a service with `CacheDirectory=`, which may have no home and no `/tmp` to write to.
+    let service = host.env.non_empty("CACHE_DIRECTORY").and_then(|all| {
+        let first = all.as_bytes().split(|byte| *byte == b':').next()?;
+        let first = Path::new(OsStr::from_bytes(first));
+        first.is_absolute().then(|| first.join("cudarun"))
+    });
     let last = PathBuf::from(format!("/tmp/cudarun-{}", host.uid));
-    user.into_iter().chain(session).chain([last]).collect()
+    let above = user.into_iter().chain(session).chain(service);
+    above.chain([last]).collect()
 }
 
 fn first<T, E: From<NoPlace>>(

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fetch::wheelhouse::{Wheelhouse, app, cudart, curand};
 use crate::fleet::Nodes;
+use crate::running::World;
 use crate::support::Run;
 use crate::support::machine::Machine;
 
@@ -250,6 +251,13 @@ fn outputs() -> BTreeMap<&'static str, Vec<Value>> {
         ];
         keep("fleet", &Run::new(words).output().0);
     }
+    let world = World::new();
+    let mixing = world.opener(&["new/libcudnn.so.9", "old/libcudnn_ops.so.9"]);
+    for pid in [mixing.pid(), std::process::id().to_string()] {
+        let words = ["list", "--running", &pid, "--json"];
+        keep("list-running", &Run::new(words).output().0);
+    }
+    drop(mixing);
     keep(
         "verify",
         &Run::new(["verify", "--json", "/bin/true"])

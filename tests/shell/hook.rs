@@ -206,7 +206,7 @@ fn the_hook_is_silent_outside_projects_and_in_deleted_directories() {
     project
         .run(&["hook", "csh"])
         .status(2)
-        .stderr_contains(&["[possible values: bash, zsh, fish]"])
+        .stderr_contains(&["[possible values: bash, zsh, fish, jupyter, systemd]"])
         .check();
     project
         .run(&["--root", "/", "hook", "bash"])

@@ -140,6 +140,56 @@ fn every_shell_reads_any_value_back() {
     }
 }
 
+/// Lua takes any byte, Tcl any text.
+#[test]
+fn languages_of_module_files_read_any_value_back() {
+    let languages = [
+        (
+            "tclsh",
+            Dialect::Module,
+            "proc setenv {_ value} { puts -nonewline \"$value\\0\" }\nfconfigure stdout -translation binary -encoding utf-8\n",
+        ),
+        (
+            "lua5.3",
+            Dialect::Lua,
+            "function setenv(_, value) io.write(value, '\\0') end\n",
+        ),
+    ];
+    for (language, dialect, prologue) in languages {
+        if crate::support::lacks(language) {
+            continue;
+        }
+        let mut values = values();
+        values.push(b"/a{b/new\\file}\nx".to_vec());
+        values.retain(|value| dialect == Dialect::Lua || std::str::from_utf8(value).is_ok());
+        let mut code = prologue.to_owned();
+        for value in &values {
+            code.push_str(&shell_change("V", Some(value), dialect).unwrap());
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("code");
+        std::fs::write(&file, code).unwrap();
+        let output = Command::new(language)
+            .arg(&file)
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        let got: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
+        assert!(
+            output.stderr.is_empty(),
+            "{language}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        for (value, got) in values.iter().zip(got) {
+            assert_eq!(
+                value.escape_ascii().to_string(),
+                got.escape_ascii().to_string(),
+                "{language}"
+            );
+        }
+    }
+}
+
 #[test]
 fn quoted_commands_keep_their_bytes() {
     for value in values() {
@@ -167,7 +217,13 @@ fn a_name_is_never_code() {
         "A-B",
         "A[0]",
     ] {
-        for dialect in [Dialect::Sh, Dialect::Fish, Dialect::Direnv] {
+        for dialect in [
+            Dialect::Sh,
+            Dialect::Fish,
+            Dialect::Direnv,
+            Dialect::Module,
+            Dialect::Lua,
+        ] {
             for value in [Some(&b"x"[..]), None] {
                 assert_eq!(shell_change(name, value, dialect), None, "{name}");
             }

@@ -99,6 +99,33 @@ fn under_a_root_the_view_has_a_name_that_the_loader_can_take() {
     assert!(!machine.real("/tmp").exists(), "nothing is written");
 }
 
+/// systemd sets the variable for a service with `CacheDirectory=`.
+#[test]
+fn a_service_without_a_home_has_its_directory() {
+    let machine = Machine::load("h200-container");
+    for (directory, place) in [
+        (
+            "/var/cache/cudarun/ollama",
+            "/var/cache/cudarun/ollama/cudarun/views/",
+        ),
+        ("/var/cache/a:/var/cache/b", "/var/cache/a/cudarun/views/"),
+        ("", "/tmp/cudarun-"),
+        ("relative", "/tmp/cudarun-"),
+    ] {
+        let run = Run::on(
+            &machine,
+            &["explain", "--json", "python3", "/home/user/train.py"],
+        );
+        let answer = run
+            .without("HOME")
+            .env("CACHE_DIRECTORY", directory)
+            .env("LD_LIBRARY_PATH", "/usr/local/cuda/compat")
+            .json();
+        let view = answer["environment"]["CUDARUN_VIEW"].as_str().unwrap();
+        assert!(view.starts_with(place), "{directory}: {view}");
+    }
+}
+
 #[test]
 fn a_umask_decides_nothing_about_what_is_ours() {
     let two = Two::new();

@@ -466,6 +466,44 @@ fn a_job_script_loads_modules_and_starts_ranks() {
     );
 }
 
+/// Jobs that hand on their environment, and jobs that hand on only what a rank needs here.
+#[test]
+fn ranks_of_slurm_follow_by_a_prolog() {
+    let Some(cluster) = Cluster::new(1, &SLURM_PROGRAMS) else {
+        return;
+    };
+    let prolog = block("task-prolog").replace("/opt/cudarun/bin/cudarun", CUDARUN);
+    cluster.0.workshop.write("prolog", &prolog);
+    let srun = without(&block("srun"));
+    let needed = "LD_LIBRARY_PATH,PATH,HOME,STAND_IN_LOG,CUDARUN_PIN_MODE";
+    let bare = srun.replace("srun ", &format!("srun --export={needed} "));
+    let own = srun.replace("srun ", "srun --task-prolog=\"$WORK/prolog\" ");
+    let of_all = SLURM.replace("MpiDefault", "TaskProlog=$WORK/prolog\nMpiDefault");
+    let allow = "chmod 755 \"$WORK/prolog\"\n";
+    cluster.run(&format!("{SLURM}{bare}")).are_without();
+    assert_eq!(cluster.proofs(), 0);
+    cluster.run(&format!("{allow}{SLURM}{own}")).are_alike(4);
+    cluster.run(&format!("{allow}{of_all}{bare}")).are_alike(4);
+    // An auditor of one's own comes first, and a rank that follows already keeps what it has.
+    let said = cluster.run(&format!(
+        "{allow}{of_all}export LD_AUDIT=/own.so\nsrun sh -c 'echo $LD_AUDIT' 2>/dev/null\n\
+         eval \"$(LD_AUDIT= cudarun export --follow)\"\nsrun sh -c 'echo $LD_AUDIT' 2>/dev/null"
+    ));
+    let lines: Vec<&str> = said.text.lines().collect();
+    let [first, second] = lines[..] else {
+        panic!("{}", said.text)
+    };
+    assert!(
+        first.starts_with("/own.so:/") && first == second,
+        "{}",
+        said.text
+    );
+    // Where it is not installed, ranks are as without it.
+    let gone = prolog.replace(CUDARUN, "/nowhere/cudarun");
+    cluster.0.workshop.write("prolog", &gone);
+    cluster.run(&format!("{allow}{of_all}{bare}")).are_without();
+}
+
 #[test]
 fn a_gpu_of_its_own_is_proved_for_each_rank() {
     let Some(cluster) = Cluster::new(2, &[&SLURM_PROGRAMS[..], &["mpirun"]].concat()) else {

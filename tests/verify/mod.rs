@@ -3,5 +3,6 @@
 mod clusters;
 mod kept_proofs;
 mod on_start;
+mod required_gpu;
 mod signals;
 mod verdicts;

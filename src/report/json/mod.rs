@@ -14,6 +14,7 @@ mod fleet;
 pub(super) mod inventory;
 mod object;
 mod program;
+mod running;
 
 use self::decision::{
     ConflictObject, PlanObject, StoredWheelObject, UnpinnedObject, WheelObject, passed_over,
@@ -23,6 +24,7 @@ use self::object::{each, merge, path, value};
 use self::program::{
     BuildObject, CompilersObject, PredictedObject, PredictionObject, ProgramObject,
 };
+use self::running::RunningObject;
 use super::advise::AdviceReport;
 use super::diagnose::Diagnosis;
 use super::doctor;
@@ -41,6 +43,7 @@ use crate::pin::Decision;
 use crate::predict::observe::ObservedProcess;
 use crate::predict::supply::given;
 use crate::predict::{Prediction, is_nvidias};
+use crate::running::Running;
 use crate::settings::trust::Allowed;
 use crate::solve::{MissingWheel, Outcome};
 use crate::text::{is_hostile, show};
@@ -52,6 +55,11 @@ const SCHEMA: u32 = 2;
 /// `list`
 pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
     finish(InventoryObject::new(inventory, families))
+}
+
+/// `list --running`
+pub fn running(running: &Running) -> String {
+    finish(RunningObject(running))
 }
 
 /// `explain`

@@ -22,6 +22,7 @@ use super::protocol::{
     Observation, ProofRequest, ProofStep, StepFailure, StepResult, format,
 };
 use crate::catalog::{self, catalog, is_driver_call, statuses};
+use crate::formats::maps::mapped_paths;
 use crate::host::Host;
 use crate::modes::Level;
 
@@ -502,12 +503,7 @@ fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, CallFai
 /// The mapped files of NVIDIA's families, and the paths of all other mapped objects, both sorted.
 fn mapped_files(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
-    let mut paths = BTreeSet::new();
-    for line in maps.split(|byte| *byte == b'\n') {
-        if let Some(start) = line.iter().position(|byte| *byte == b'/') {
-            paths.insert(&line[start..]);
-        }
-    }
+    let paths: BTreeSet<&[u8]> = mapped_paths(&maps).map(|file| file.path).collect();
     let (mut libraries, mut others) = (Vec::new(), Vec::new());
     for bytes in paths {
         let path = Path::new(OsStr::from_bytes(bytes));

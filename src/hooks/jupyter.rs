@@ -1,0 +1,241 @@
+//! A kernel of Jupyter's, `kernels/NAME/kernel.json` in the user's directory for Jupyter's data.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::host::Host;
+use crate::program::{self, Command, Pip, StepKind};
+
+/// The file of a kernel in its directory.
+const FILE: &str = "kernel.json";
+/// The key of `metadata` that only a file of ours has.
+const OURS: &str = "cudarun";
+/// The module that Jupyter starts, in site-packages.
+const LAUNCHER: &str = "ipykernel_launcher";
+/// Directories of environments that are named for what they are, in the directory of a project.
+const UNNAMED: [&str; 4] = [".venv", "venv", ".env", "env"];
+
+/// A Python as Jupyter will start it.
+#[derive(Debug)]
+pub struct Kernel {
+    pub name: String,
+    pub python: String,
+    /// `3.12`, where that is known.
+    pub version: Option<String>,
+    /// The name of its environment; `None` for the system's Python.
+    pub environment: Option<String>,
+}
+
+/// The reason why there is no kernel.
+#[derive(Debug)]
+pub enum NoKernel {
+    /// There is neither a home nor a variable that names the directory.
+    NoHome,
+    NotPython {
+        path: PathBuf,
+    },
+    /// The package `ipykernel` is not installed in its environment.
+    NoIpykernel {
+        pip: Pip,
+    },
+    /// Jupyter does not accept the name.
+    Name {
+        name: String,
+    },
+    /// JSON holds text.
+    NotText {
+        path: PathBuf,
+    },
+    /// The file is not cudarun's.
+    Foreign {
+        file: PathBuf,
+    },
+    /// The kernel of this name starts another Python.
+    OtherPython {
+        name: String,
+        python: String,
+    },
+}
+
+/// A kernel's file of cudarun's.
+#[derive(Debug)]
+pub struct Written {
+    pub name: String,
+    pub file: PathBuf,
+    pub python: String,
+    /// How many directories were made for it.
+    pub made: usize,
+}
+
+/// The directory of the user's kernels, where Jupyter looks for them first.
+pub fn directory(host: &Host) -> Result<PathBuf, NoKernel> {
+    let given = host.env.non_empty("JUPYTER_DATA_DIR");
+    let data = match given {
+        Some(given) => Some(host.absolute(Path::new(given))),
+        None => host.user_data().map(|data| data.join("jupyter")),
+    };
+    data.map(|data| data.join("kernels"))
+        .ok_or(NoKernel::NoHome)
+}
+
+pub fn file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(name).join(FILE)
+}
+
+/// The name as Jupyter looks it up.
+pub fn checked_name(name: &str) -> Result<String, NoKernel> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if name.is_empty()
+        || name.len() > 200
+        || !name.bytes().all(is_valid)
+        || name.bytes().all(|byte| byte == b'.')
+    {
+        return Err(NoKernel::Name {
+            name: name.to_owned(),
+        });
+    }
+    Ok(name.to_lowercase())
+}
+
+/// The kernel of the Python that starts by this word, under this name or one of its environment's. Fails with
+/// [`NoKernel`] in the inner result.
+pub fn kernel(
+    host: &Host,
+    python: &OsStr,
+    name: Option<&str>,
+) -> Result<Result<Kernel, NoKernel>, Error> {
+    let command = Command {
+        program: python.to_owned(),
+        arguments: Vec::new(),
+    };
+    let read = program::environment(host, &command)?;
+    Ok(kernel_of(host, &read, name))
+}
+
+fn kernel_of(host: &Host, read: &program::Program, name: Option<&str>) -> Result<Kernel, NoKernel> {
+    let is_plain = |step: &program::ResolveStep| {
+        matches!(step.how, StepKind::Path | StepKind::Link | StepKind::Shim)
+    };
+    // A shim decides by the current directory, which is another one for each notebook.
+    let shim = read.steps.iter().rfind(|step| step.how == StepKind::Shim);
+    let path = host.absolute(shim.map_or(&read.path, |step| &step.to));
+    // Without the `.` that may have been typed; links stay, since Python finds its environment by them.
+    let path: PathBuf = path.components().collect();
+    let Some(pip) = read.pip.clone().filter(|_| read.steps.iter().all(is_plain)) else {
+        return Err(NoKernel::NotPython { path });
+    };
+    let launcher = format!("{LAUNCHER}.py");
+    let mut sites = read.site_packages.iter();
+    if !sites.any(|site| host.is_file(&site.join(&launcher))) {
+        return Err(NoKernel::NoIpykernel { pip });
+    }
+    let Some(python) = path.to_str().map(str::to_owned) else {
+        return Err(NoKernel::NotText { path });
+    };
+    let prefix = environment(host, &path);
+    let environment = prefix.and_then(environment_name);
+    let name = match (name, &environment) {
+        (Some(name), _) => checked_name(name)?,
+        (None, Some(environment)) => checked_name(&format!("cudarun-{}", word(environment)))?,
+        (None, None) => "cudarun".to_owned(),
+    };
+    // Jupyter in the environment prefers its kernels to the user's.
+    let hiding = prefix.map(|prefix| prefix.join("share/jupyter/kernels").join(&name));
+    if let Some(file) = hiding.filter(|directory| host.stat(directory).is_ok()) {
+        return Err(NoKernel::Foreign { file });
+    }
+    Ok(Kernel {
+        name,
+        python,
+        version: version(read),
+        environment,
+    })
+}
+
+/// The directory of the environment of a Python, where it is in one.
+fn environment<'p>(host: &Host, python: &'p Path) -> Option<&'p Path> {
+    let prefix = python.parent()?.parent()?;
+    let mut marks = ["pyvenv.cfg", "conda-meta"].iter();
+    marks
+        .any(|mark| host.stat(&prefix.join(mark)).is_ok())
+        .then_some(prefix)
+}
+
+/// The name of an environment, or of its project.
+fn environment_name(prefix: &Path) -> Option<String> {
+    let own = prefix.file_name()?.to_str()?;
+    let project = prefix.parent().and_then(Path::file_name);
+    match project.and_then(OsStr::to_str) {
+        Some(project) if UNNAMED.contains(&own) => Some(project.to_owned()),
+        _ => Some(own.to_owned()),
+    }
+}
+
+/// Every character that the name of a kernel may not have, as `-`.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let all = text.chars().take(100);
+    all.map(|c| if plain(c) { c } else { '-' }).collect()
+}
+
+/// `3.12`, by the name of the executable or of a directory of its packages.
+fn version(read: &program::Program) -> Option<String> {
+    let files = read.executable.iter();
+    let mut names = files
+        .chain(&read.site_packages)
+        .flat_map(|path| path.iter());
+    names.find_map(|name| {
+        let number = name.to_str()?.strip_prefix("python3.")?;
+        let digits = number.trim_end_matches('t');
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| format!("3.{number}"))
+    })
+}
+
+/// Returns the content of the file; `own` is cudarun.
+pub fn text(kernel: &Kernel, own: &str, shown: &str, made: usize) -> String {
+    let text = json!({
+        "argv": [own, kernel.python, "-m", LAUNCHER, "-f", "{connection_file}"],
+        "display_name": shown,
+        "language": "python",
+        "metadata": {"debugger": true, OURS: {"python": kernel.python, "directories": made}},
+    });
+    format!("{text:#}\n")
+}
+
+/// Returns what is there under a kernel's name: a file of ours, or nothing.
+pub fn written(host: &Host, directory: &Path, name: &str) -> Result<Option<Written>, NoKernel> {
+    let file = file(directory, name);
+    if host.lstat(&file).is_err() {
+        return Ok(None);
+    }
+    match ours(host, &file) {
+        Some((python, made)) => Ok(Some(Written {
+            name: name.to_owned(),
+            file,
+            python,
+            made,
+        })),
+        None => Err(NoKernel::Foreign { file }),
+    }
+}
+
+/// Every kernel of cudarun's.
+pub fn all(host: &Host, directory: &Path) -> Vec<Written> {
+    let entries = host.list(directory).unwrap_or_default();
+    let names = entries.iter().filter_map(|entry| entry.name.to_str());
+    names
+        .filter_map(|name| written(host, directory, name).ok()?)
+        .collect()
+}
+
+fn ours(host: &Host, file: &Path) -> Option<(String, usize)> {
+    let value: Value = serde_json::from_slice(&host.read(file).ok()?).ok()?;
+    let ours = value.get("metadata")?.get(OURS)?;
+    let made = ours.get("directories")?.as_u64()?;
+    let python = ours.get("python")?.as_str()?;
+    Some((python.to_owned(), usize::try_from(made).ok()?))
+}

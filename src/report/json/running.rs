@@ -1,0 +1,39 @@
+//! The running processes, as objects.
+
+use super::object::{each, object, path};
+use crate::catalog::display_name;
+use crate::running::{MixedFamily, Running, RunningLibrary, RunningProcess};
+
+object!(RunningObject(running: Running) {
+    "processes": each(&running.processes, ProcessObject),
+    "unreadable": running.unreadable,
+});
+
+object!(ProcessObject(process: RunningProcess) {
+    "pid": process.pid,
+    "user": process.uid,
+    "program": path(&process.program),
+    "command": each(&process.command, path),
+    "started_by_cudarun": process.started_by_cudarun,
+    "container": process.container,
+    "elsewhere": process.is_elsewhere,
+    "libraries": each(&process.libraries, RunningLibraryObject),
+    "mixed": each(&process.mixed, MixedObject),
+    "devices": each(&process.devices, path),
+});
+
+object!(RunningLibraryObject(library: RunningLibrary) {
+    "family": library.family,
+    "name": library.path.file_name().map(|name| name.to_string_lossy()),
+    "path": path(&library.path),
+    "version": library.version,
+    "deleted": library.is_deleted,
+});
+
+object!(MixedObject(mixed: MixedFamily) {
+    "family": mixed.family,
+    "name": display_name(&mixed.family),
+    "installations": each(&mixed.installations, |(directory, version)| {
+        serde_json::json!({ "directory": path(directory), "version": version })
+    }),
+});

@@ -1,0 +1,435 @@
+//! The running processes that have NVIDIA's libraries mapped, and whether these are of one installation. Looks at them from outside,
+//! in `/proc`; what it cannot look at is counted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::catalog::{catalog, soname_number};
+use crate::environment::Environment;
+use crate::formats::elf;
+use crate::formats::maps::mapped_paths;
+use crate::host::{FileId, Host};
+use crate::inventory::{self, Inventory, Scope, source_names};
+use crate::launch;
+use crate::loader::search::FoundBy;
+use crate::parallel;
+use crate::predict::supply::{FamilySupply, SupplyFault, given};
+use crate::predict::{MappedWhen, Predicted, Prediction, is_nvidias};
+use crate::variables;
+use crate::version::Version;
+
+/// The source of the inventory that reads the directories that it is given.
+const OWN_DIRECTORIES: &str = "own";
+/// Characters of a container's name that people type.
+const CONTAINER_NAME: usize = 12;
+/// Characters of a container's whole name.
+const CONTAINER_DIGITS: usize = 64;
+
+/// What runs.
+#[derive(Debug, Default)]
+pub struct Running {
+    /// In the order of their numbers.
+    pub processes: Vec<RunningProcess>,
+    /// How many processes only their user, or root, may look at.
+    pub unreadable: usize,
+}
+
+/// A process that has a library of NVIDIA's mapped. Its paths are those of its own root directory.
+#[derive(Debug)]
+pub struct RunningProcess {
+    pub pid: u32,
+    pub uid: u32,
+    /// The real path of its executable.
+    pub program: PathBuf,
+    pub command: Vec<OsString>,
+    /// True if cudarun decided about it, or about the process that it is a copy of.
+    pub started_by_cudarun: bool,
+    /// The beginning of its container's name, if that is known.
+    pub container: Option<String>,
+    /// True if it has other files than this process: in a container, a chroot, a mount namespace.
+    pub is_elsewhere: bool,
+    pub libraries: Vec<RunningLibrary>,
+    pub mixed: Vec<MixedFamily>,
+    /// The device files of GPUs that it has open.
+    pub devices: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunningLibrary {
+    /// None for a file that a package has bundled under another name.
+    pub family: Option<String>,
+    pub path: PathBuf,
+    /// That of its installation.
+    pub version: Option<Version>,
+    /// True if the file was removed or replaced since it was mapped.
+    pub is_deleted: bool,
+}
+
+/// A family of which a process has files of several installations, where they must be of one.
+#[derive(Clone, Debug)]
+pub struct MixedFamily {
+    pub family: String,
+    /// The directory and the version of each.
+    pub installations: Vec<(PathBuf, Option<Version>)>,
+}
+
+/// Why a process that was asked for cannot be told about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotShown {
+    Gone,
+    NotAllowed,
+}
+
+/// A process and the files of NVIDIA's that it has mapped.
+struct Observed {
+    process: RunningProcess,
+    files: Vec<ObservedFile>,
+    root: ProcessRoot,
+}
+
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct ObservedFile {
+    path: PathBuf,
+    inode: u64,
+    is_deleted: bool,
+}
+
+/// Tells which files a process sees: its mount namespace, and its root directory there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ProcessRoot {
+    namespace: PathBuf,
+    directory: FileId,
+}
+
+enum Look {
+    Seen(Box<Observed>),
+    /// It has no library of NVIDIA's.
+    Without,
+    Not(NotShown),
+}
+
+/// The processes of this machine, or this one alone. `scan` reads the directories of the mapped files.
+pub fn processes(
+    host: &Host,
+    only: Option<u32>,
+    scan: impl Fn(&Host, &Scope) -> Inventory,
+) -> Result<Running, NotShown> {
+    let pids = only.map_or_else(|| all(host), |pid| vec![pid]);
+    let mut running = Running::default();
+    let mut by_root: BTreeMap<ProcessRoot, Vec<Observed>> = BTreeMap::new();
+    for look in parallel::map(&pids, |pid| look_at(host, *pid)) {
+        match look {
+            Look::Seen(observed) => by_root
+                .entry(observed.root.clone())
+                .or_default()
+                .push(*observed),
+            Look::Not(why) if only.is_some() => return Err(why),
+            Look::Not(NotShown::NotAllowed) => running.unreadable += 1,
+            Look::Not(NotShown::Gone) | Look::Without => {}
+        }
+    }
+    let own = root_of(host, Path::new("/proc/self"));
+    for (root, observed) in by_root {
+        if own.as_ref() == Some(&root) {
+            judge(host, observed, &scan, &mut running);
+        } else if let Some(there) = observed
+            .iter()
+            .find_map(|one| Host::of_process(one.process.pid).ok())
+        {
+            let first = running.processes.len();
+            judge(&there, observed, &scan, &mut running);
+            for process in &mut running.processes[first..] {
+                process.is_elsewhere = true;
+            }
+        }
+    }
+    running.processes.sort_by_key(|process| process.pid);
+    Ok(running)
+}
+
+fn all(host: &Host) -> Vec<u32> {
+    let entries = host.list(Path::new("/proc")).unwrap_or_default();
+    let names = entries.iter().filter_map(|entry| entry.name.to_str());
+    names.filter_map(|name| name.parse().ok()).collect()
+}
+
+fn look_at(host: &Host, pid: u32) -> Look {
+    let directory = PathBuf::from(format!("/proc/{pid}"));
+    let maps = match host.read(&directory.join("maps")) {
+        Ok(maps) => maps,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            // A thread of the kernel has no arguments and maps nothing.
+            return match host.read(&directory.join("cmdline")) {
+                Ok(arguments) if arguments.is_empty() => Look::Without,
+                _ => Look::Not(NotShown::NotAllowed),
+            };
+        }
+        Err(_) => return Look::Not(NotShown::Gone),
+    };
+    let mut files = BTreeSet::new();
+    for file in mapped_paths(&maps) {
+        let path = Path::new(OsStr::from_bytes(file.path));
+        let family = catalog()
+            .family_of_file(path)
+            .map(|(family, _)| &family.name);
+        if is_nvidias(family, path) {
+            files.insert(ObservedFile {
+                path: path.to_owned(),
+                inode: file.inode,
+                is_deleted: file.is_deleted,
+            });
+        }
+    }
+    if files.is_empty() {
+        return Look::Without;
+    }
+    let observed = observe(host, pid, &directory, files.into_iter().collect());
+    observed.map_or(Look::Not(NotShown::Gone), |observed| {
+        Look::Seen(Box::new(observed))
+    })
+}
+
+fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) -> Option<Observed> {
+    let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
+    let command = words(&read("cmdline"));
+    let mut devices = BTreeSet::new();
+    let descriptors = directory.join("fd");
+    for entry in host.list(&descriptors).unwrap_or_default() {
+        let target = host.read_link(&descriptors.join(entry.name));
+        devices.extend(
+            target
+                .ok()
+                .filter(|target| inventory::is_gpu_device(target)),
+        );
+    }
+    let process = RunningProcess {
+        pid,
+        uid: host.stat(directory).ok()?.uid,
+        program: host.read_link(&directory.join("exe")).ok()?,
+        started_by_cudarun: was_decided(host, directory, &read("environ")),
+        container: container(&read("cgroup")),
+        is_elsewhere: false,
+        libraries: Vec::new(),
+        mixed: Vec::new(),
+        devices: devices.into_iter().collect(),
+        command,
+    };
+    let root = root_of(host, directory)?;
+    Some(Observed {
+        process,
+        files,
+        root,
+    })
+}
+
+fn root_of(host: &Host, directory: &Path) -> Option<ProcessRoot> {
+    Some(ProcessRoot {
+        namespace: host.read_link(&directory.join("ns/mnt")).ok()?,
+        directory: host.stat(&directory.join("root")).ok()?.id,
+    })
+}
+
+/// Texts that end with a zero byte.
+fn words(bytes: &[u8]) -> Vec<OsString> {
+    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    let words = bytes.split(|byte| *byte == 0);
+    words
+        .map(|word| OsString::from_vec(word.to_owned()))
+        .collect()
+}
+
+/// True if the environment that a process began with says that cudarun decided about it.
+fn was_decided(host: &Host, directory: &Path, environment: &[u8]) -> bool {
+    let mut env = Environment::default();
+    for entry in words(environment) {
+        let bytes = entry.as_bytes();
+        if let Some(equals) = memchr::memchr(b'=', bytes) {
+            env.set(
+                OsStr::from_bytes(&bytes[..equals]),
+                OsStr::from_bytes(&bytes[equals + 1..]),
+            );
+        }
+    }
+    let Some(tree) = env.non_empty(variables::TREE) else {
+        // Started with --no-follow.
+        return [variables::VIEW, variables::PINS]
+            .iter()
+            .any(|name| env.non_empty(name).is_some());
+    };
+    let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
+    let executable = host.stat(&directory.join("exe")).ok().map(|stat| stat.id);
+    launch::was_decided(
+        tree,
+        process_in_namespace(&read("status")),
+        &read("stat"),
+        executable,
+    )
+}
+
+/// The number of a process in its own namespace, by its `status`.
+fn process_in_namespace(status: &[u8]) -> Option<u32> {
+    let line = status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let number = line.rsplit(|byte| *byte == b'\t').next()?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// The beginning of a container's name, which container managers put into the path of its control group.
+fn container(cgroup: &[u8]) -> Option<String> {
+    let mut names = cgroup.split(|byte| !byte.is_ascii_hexdigit());
+    let name = names.find(|name| name.len() == CONTAINER_DIGITS)?;
+    Some(String::from_utf8_lossy(&name[..CONTAINER_NAME]).into_owned())
+}
+
+/// Adds processes with what their files are. Many processes have the same files, which are judged once.
+fn judge(
+    host: &Host,
+    observed: Vec<Observed>,
+    scan: &impl Fn(&Host, &Scope) -> Inventory,
+    running: &mut Running,
+) {
+    let directories = observed
+        .iter()
+        .flat_map(|one| &one.files)
+        .filter_map(|file| file.path.parent());
+    let directories: BTreeSet<&Path> = directories.collect();
+    let others = source_names().filter(|source| *source != OWN_DIRECTORIES);
+    let inventory = scan(
+        host,
+        &Scope {
+            machine: inventory::machine(host).unwrap_or(elf::X86_64),
+            own_directories: directories.into_iter().map(Path::to_owned).collect(),
+            without: others.map(str::to_owned).collect(),
+            ..Scope::default()
+        },
+    );
+    let mut judged = HashMap::new();
+    for Observed {
+        mut process, files, ..
+    } in observed
+    {
+        let (libraries, mixed) = judged
+            .entry(files)
+            .or_insert_with_key(|files| compare(host, &inventory, files));
+        process.libraries.clone_from(libraries);
+        process.mixed.clone_from(mixed);
+        running.processes.push(process);
+    }
+}
+
+/// The versions of a process's files, and the families of which it has files of several installations.
+fn compare(
+    host: &Host,
+    inventory: &Inventory,
+    files: &[ObservedFile],
+) -> (Vec<RunningLibrary>, Vec<MixedFamily>) {
+    let mut libraries = Vec::new();
+    let mut mapped = Prediction::default();
+    for file in files {
+        let id = match host.stat(&file.path) {
+            Ok(stat) if !file.is_deleted => stat.id,
+            // Another file may have its path now.
+            _ => FileId {
+                device: u64::MAX,
+                inode: file.inode,
+            },
+        };
+        let family = catalog().family_of_file(&file.path);
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy();
+        if let Some((family, stem)) = family {
+            mapped.files.push(Predicted {
+                path: file.path.clone(),
+                requester: PathBuf::new(),
+                rule: FoundBy::Path,
+                when: MappedWhen::Opened,
+                family: Some(family.name.clone()),
+                id,
+                stem: stem.to_owned(),
+                soname: soname_number(&name),
+                is_linked: false,
+                name: name.into_owned(),
+            });
+        }
+        let installation = inventory.installation_of(id);
+        libraries.push(RunningLibrary {
+            family: family.map(|(family, _)| family.name.clone()),
+            path: file.path.clone(),
+            version: installation.and_then(|installation| installation.version),
+            is_deleted: file.is_deleted,
+        });
+    }
+    let supplies = given(&mapped, inventory);
+    let mixed = supplies
+        .iter()
+        .filter(|(_, supply)| is_mixed(supply, inventory));
+    let mixed = mixed.map(|(family, supply)| MixedFamily::new(family, supply));
+    (libraries, mixed.collect())
+}
+
+/// True if the files of a family are of installations that do not work together. Two of one version do no harm.
+fn is_mixed(supply: &FamilySupply<'_>, inventory: &Inventory) -> bool {
+    let fault = supply.fault(inventory);
+    let mut versions = BTreeSet::new();
+    for (installation, _) in &supply.installations {
+        versions.insert(installation.map(|installation| (installation.version, installation.cuda)));
+    }
+    matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice)) && versions.len() > 1
+}
+
+impl MixedFamily {
+    fn new(family: &str, supply: &FamilySupply<'_>) -> MixedFamily {
+        let installations =
+            supply
+                .installations
+                .iter()
+                .map(|(installation, files)| match installation {
+                    Some(installation) => (installation.directory.clone(), installation.version),
+                    None => (
+                        files[0].path.parent().unwrap_or(Path::new("/")).to_owned(),
+                        None,
+                    ),
+                });
+        MixedFamily {
+            family: family.to_owned(),
+            installations: installations.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_known_by_its_control_group() {
+        let name = "3f".repeat(32);
+        for text in [
+            format!("0::/system.slice/docker-{name}.scope\n"),
+            format!("12:devices:/docker/{name}\n0::/docker/{name}\n"),
+            format!("0::/kubepods.slice/kubepods-pod8a_1.slice/cri-containerd-{name}.scope"),
+        ] {
+            assert_eq!(
+                container(text.as_bytes()).as_deref(),
+                Some("3f3f3f3f3f3f"),
+                "{text}"
+            );
+        }
+        let other = format!("0::/user.slice/session-{}.scope", "3f".repeat(31));
+        assert_eq!(container(other.as_bytes()), None);
+    }
+
+    #[test]
+    fn the_innermost_number_of_a_process_counts() {
+        assert_eq!(
+            process_in_namespace(b"Name:\tx\nNSpid:\t4242\t7\nVmRSS: 1"),
+            Some(7)
+        );
+        assert_eq!(process_in_namespace(b"NSpid:\t4242\n"), Some(4242));
+        assert_eq!(process_in_namespace(b"NSpid:\n"), None);
+        assert_eq!(process_in_namespace(b""), None);
+    }
+}
