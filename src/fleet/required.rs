@@ -64,6 +64,10 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
             let all = answers.capabilities.iter();
             all.map(ComputeCapability::version).collect()
         }
+        Demand::AnyGpu if answers.machine[1] == NO_GPU => {
+            return Some(There::Versions(BTreeSet::new()));
+        }
+        Demand::AnyGpu => return None,
         Demand::Cuda(range) => return of_cuda(range, answers),
         Demand::Extensions => return Some(There::Unknown),
         // Those of images, which no project writes.
@@ -75,11 +79,9 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
         return None;
     }
     // A GPU that is known by its device node alone.
-    if versions.is_empty()
-        && let Demand::Gpu(range) = &requirement.demand
-        && answers.machine[1] != NO_GPU
-    {
-        return (!range.is_any()).then_some(There::Unknown);
+    let is_gpu = matches!(requirement.demand, Demand::Gpu(_));
+    if is_gpu && versions.is_empty() && answers.machine[1] != NO_GPU {
+        return Some(There::Unknown);
     }
     let (Demand::Driver(range) | Demand::Gpu(range)) = &requirement.demand else {
         return None;
