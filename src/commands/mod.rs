@@ -14,7 +14,7 @@ use crate::launch;
 use crate::pin::Decision;
 use crate::pipeline::{Request, StartFacts, progress};
 use crate::program::{Command, Note};
-use crate::report::{self, CiRunner, Style};
+use crate::report::{self, Style};
 use crate::settings::{self, resolve::Settings};
 use crate::solve::Outcome;
 use crate::storage;
@@ -349,7 +349,7 @@ fn deliver(
 }
 
 /// The runner for which lines are printed, by the variables of this process.
-fn ci_runner(form: CiForm) -> CiRunner {
+fn ci_runner(form: CiForm) -> report::CiRunner {
     let here = Host::here();
     let is_github = match form {
         CiForm::Auto => here.env.get(GITHUB).is_some_and(|word| word == "true"),
@@ -358,7 +358,7 @@ fn ci_runner(form: CiForm) -> CiRunner {
     };
     let workspace = here.env.non_empty(WORKSPACE).filter(|_| is_github);
     let workspace = workspace.map_or_else(|| here.cwd.clone(), PathBuf::from);
-    CiRunner {
+    report::CiRunner {
         is_github,
         workspace: here.canonical(&workspace).unwrap_or(workspace),
     }

@@ -10,11 +10,14 @@ use crate::requirements::{
     Demand, LibraryRequirement, MachineRequirement, PinnedTo, Requirement, Want,
 };
 use crate::settings::lock::LockedFamily;
-use crate::version::Version;
+use crate::version::{ComputeCapability, Version};
+
+/// The word of a description without a GPU.
+const NO_GPU: &str = "none";
 
 /// A requirement that does not hold on a machine, or of which its description does not tell.
 #[derive(Debug)]
-pub struct Lacking {
+pub struct UnmetRequirement {
     pub requirement: Requirement,
     pub there: There,
 }
@@ -30,14 +33,14 @@ pub enum There {
 }
 
 /// The requirements that do not hold on the machine, one of each place and family.
-pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<Lacking> {
-    let mut all: Vec<Lacking> = Vec::new();
+pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<UnmetRequirement> {
+    let mut all: Vec<UnmetRequirement> = Vec::new();
     for requirement in requirements {
         let there = match requirement {
             Requirement::Library(library) => of_library(library, answers),
             Requirement::Machine(machine) => of_machine(machine, answers),
         };
-        let is_same = |known: &Lacking| {
+        let is_same = |known: &UnmetRequirement| {
             let [own, other] = [&known.requirement, requirement];
             let family = |one: &Requirement| one.library().map(|library| library.family.clone());
             family(own).is_some() && family(own) == family(other) && own.asker() == other.asker()
@@ -45,7 +48,7 @@ pub fn lacking(requirements: &[Requirement], answers: &Answers) -> Vec<Lacking> 
         if let Some(there) = there
             && !all.iter().any(is_same)
         {
-            all.push(Lacking {
+            all.push(UnmetRequirement {
                 requirement: requirement.clone(),
                 there,
             });
@@ -59,12 +62,12 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
         Demand::Driver(_) => answers.machine[0].parse().into_iter().collect(),
         Demand::Gpu(_) => {
             let all = answers.capabilities.iter();
-            all.map(|one| one.version()).collect()
+            all.map(ComputeCapability::version).collect()
         }
-        Demand::AnyGpu => {
-            let is_without = answers.capabilities.is_empty();
-            return is_without.then(|| There::Versions(BTreeSet::new()));
+        Demand::AnyGpu if answers.machine[1] == NO_GPU => {
+            return Some(There::Versions(BTreeSet::new()));
         }
+        Demand::AnyGpu => return None,
         Demand::Cuda(range) => return of_cuda(range, answers),
         Demand::Extensions => return Some(There::Unknown),
         // Those of images, which no project writes.
@@ -74,6 +77,11 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
     };
     if versions.is_empty() && requirement.only_with_gpu {
         return None;
+    }
+    // A GPU that is known by its device node alone.
+    let is_gpu = matches!(requirement.demand, Demand::Gpu(_));
+    if is_gpu && versions.is_empty() && answers.machine[1] != NO_GPU {
+        return Some(There::Unknown);
     }
     let (Demand::Driver(range) | Demand::Gpu(range)) = &requirement.demand else {
         return None;

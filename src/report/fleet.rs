@@ -13,8 +13,8 @@ use crate::catalog::display_name;
 use crate::doctor::{Examination, Section, Severity, Stops};
 use crate::environment::Environment;
 use crate::fleet::{
-    self, Answers, Difference, EqualMachines, ExaminedProgram, Fact, FactKind, Lacking, There,
-    Unread, differences, host_list, is_kept,
+    self, Answers, Difference, EqualMachines, ExaminedProgram, Fact, FactKind, There,
+    UnmetRequirement, Unread, differences, host_list, is_kept,
 };
 use crate::inventory::Inventory;
 use crate::requirements::Requirement;
@@ -37,7 +37,7 @@ pub struct ExaminedGroup {
     pub cudarun: String,
     pub answers: Answers,
     /// What the project here requires, and these machines lack.
-    pub lacks: Vec<Lacking>,
+    pub lacks: Vec<UnmetRequirement>,
 }
 
 /// The largest group first.
@@ -273,7 +273,7 @@ impl FleetReport {
 }
 
 /// `requires cuDNN ~9.10; gpu08 has 9.19.0`
-pub(super) fn lacking(one: &Lacking, machine: &str) -> String {
+pub(super) fn lacking(one: &UnmetRequirement, machine: &str) -> String {
     let what = match &one.requirement {
         Requirement::Library(library) => {
             let comma = if library.want.is_exact() { "," } else { "" };

@@ -38,6 +38,7 @@ fn a_requirement_holds_or_names_its_line() {
         ),
         ("driver = '>=550'", &[]),
         ("driver = '>=560'", &["driver >=560; gpu02 has 550.54.15"]),
+        ("gpu = '*'", &[]),
         ("cuda = '12'", &[]),
         (
             "cuda = '13'",
@@ -92,11 +93,10 @@ fn only_with_the_option_does_the_project_count() {
 
 #[test]
 fn what_descriptions_do_not_tell_is_a_note() {
-    let (text, status, _) = fleet(
-        &nodes(),
-        "[requires]\nextensions = '*'\n",
-        &["--project", "--ci"],
-    );
+    let settings = "[requires]\nextensions = '*'\ngpu = '>=8.0'\n";
+    let (text, status, _) = fleet(&nodes(), settings, &["--project", "--ci"]);
+    let line = ".cudarun.toml:3: note: requires compute capability >=8.0; the description of gpu01 does not tell\n";
+    assert!(text.contains(line), "{text}");
     let line = ".cudarun.toml:2: note: requires extension modules that fit; the description of gpu01 does not tell\n";
     assert!(text.contains(line), "{text}");
     assert_eq!(status, 0);
