@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{CUDARUN, Run, Workshop, is_root};
+use crate::support::{CUDARUN, Run, Workshop, copy_program, is_root};
 
 /// Opens its arguments, prints a line, and waits until its standard input ends.
 const OPENS: &str = r#"
@@ -286,7 +286,7 @@ fn processes_of_others_are_counted() {
     assert_eq!(told(&process.pid())["user"], 0);
     let nobody = Workshop::new();
     let copy = nobody.path("cudarun");
-    std::fs::copy(CUDARUN, &copy).unwrap();
+    copy_program(CUDARUN, &copy);
     let run = |words: &[&str]| {
         use std::os::unix::process::CommandExt;
         let output = Command::new(&copy)

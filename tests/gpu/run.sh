@@ -177,6 +177,45 @@ examined() {
     [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err"
 }
 
+# needs_gpu LABEL COMMAND…: with --require gpu it starts on the GPU, and not where the environment hides it. Without, it does.
+needs_gpu() {
+    local label=$1 result=ok without with
+    shift
+    without=$(CUDA_VISIBLE_DEVICES='' "$cudarun" "$@" 2>&1) || result=FAIL
+    [ "$without" = False ] || result=FAIL
+    with=$("$cudarun" --require gpu "$@" 2>"$work/err") || result=FAIL
+    [ "$with" = True ] || result=FAIL
+    CUDA_VISIBLE_DEVICES='' "$cudarun" --require gpu "$@" >"$work/out" 2>>"$work/err"
+    with="$with; hidden: status $?; $(grep -m1 'found' "$work/err" | sed 's/^ *//')"
+    [[ $with == *'status 125; found'*'CUDA_VISIBLE_DEVICES hides them'* ]] || result=FAIL
+    row $result "$label" "--require gpu; CUDA_VISIBLE_DEVICES=" "$without" "$with"
+    [ $result = ok ] || sed 's/^/      /' "$work/out" "$work/err" | tail -n 40
+}
+
+# running LABEL ENVIRONMENT CODE: what `list --running` says of a process that uses the GPU, as it is and with cudarun.
+running() {
+    local result=ok how said=() process
+    mkfifo "$work/wait"
+    for how in "" "$cudarun"; do
+        : >"$work/out"
+        env "$2" $how python3 -c "$3; print('ready', flush=True); open('$work/wait').read()" >"$work/out" 2>"$work/err" &
+        process=$!
+        until grep -q ready "$work/out" || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
+        "$cudarun" list --running $process --json >"$work/told"
+        said+=("$(python3 -c '
+import json, sys
+(one,) = json.load(open(sys.argv[1]))["processes"]
+mixed = ", ".join(sorted(" and ".join(sorted(i["version"] for i in m["installations"])) for m in one["mixed"]))
+print("cudarun" if one["started_by_cudarun"] else "as it is", "mixed " + mixed if mixed else "not mixed", ",".join(one["devices"]))
+' "$work/told")") || result=FAIL
+        : >"$work/wait"
+        wait $process || result=FAIL
+    done
+    [[ ${said[0]} == 'as it is mixed '*/dev/nvidia[0-9]* && ${said[1]} == 'cudarun not mixed /dev/nvidia'[0-9]* ]] || result=FAIL
+    row $result "$1, list --running" "$2" "${said[0]}" "${said[1]}"
+    [ $result = ok ] || sed 's/^/      /' "$work/told" "$work/err" | tail -n 60
+}
+
 echo "date $(date -u +%F), driver $(cat /sys/module/nvidia/version), $("$cudarun" --version)"
 python3 - <<'PY'
 import importlib.metadata as m
@@ -254,6 +293,8 @@ if has_module torch; then
     at_once locked torch $torch
     at_once other_gpus "a torch for Maxwell"
     at_once told torch "LD_LIBRARY_PATH=$debian" "cuDNN 9.14"
+    at_once needs_gpu torch python3 -c 'import torch; print(torch.cuda.is_available())'
+    at_once running torch "LD_LIBRARY_PATH=$debian" "import ctypes, torch; torch.zeros(1, device='cuda'); ctypes.CDLL('libcudnn_ops.so.9')"
 fi
 if has_module jax; then
     # The wheel's shim works over the whole cuDNN of the packages, which is new enough for JAX.

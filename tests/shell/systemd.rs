@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cudarun::hooks::unit::{commands, settings, word};
 
-use crate::support::{CUDARUN, Run};
+use crate::support::{CUDARUN, Run, copy_program};
 
 #[test]
 fn a_unit_is_read_as_systemd_does() {
@@ -366,7 +366,7 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
     }
     // The test's own binary is where no service of the machine may look.
     let copy = home.path("cudarun");
-    fs::copy(CUDARUN, &copy).unwrap();
+    copy_program(CUDARUN, &copy);
     let run = std::process::Command::new(&copy)
         .args(["hook", "systemd", "--print", "systemd-journald"])
         .output()

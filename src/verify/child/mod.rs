@@ -503,7 +503,8 @@ fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, CallFai
 /// The mapped files of NVIDIA's families, and the paths of all other mapped objects, both sorted.
 fn mapped_files(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
-    let paths: BTreeSet<&[u8]> = mapped_paths(&maps).map(|file| file.path).collect();
+    let present = mapped_paths(&maps).filter(|file| !file.is_deleted);
+    let paths: BTreeSet<&[u8]> = present.map(|file| file.path).collect();
     let (mut libraries, mut others) = (Vec::new(), Vec::new());
     for bytes in paths {
         let path = Path::new(OsStr::from_bytes(bytes));
