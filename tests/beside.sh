@@ -455,8 +455,8 @@ left False False" "$(kernel "$1")"
 
 # The wheel's Python part beside jupyter_client, which finds the provisioner by its entry point.
 provisioner_of_jupyter() {
-    local site kernels=$HOME/.local/share/jupyter/kernels name
-    site=$(echo "$work"/jupyter/lib/python3.*/site-packages)
+    local site environment=$work/jupyter/.venv kernels=$HOME/.local/share/jupyter/kernels name
+    site=$(echo "$environment"/lib/python3.*/site-packages)
     mkdir -p "$site/cudarun-0.dist-info" "$site/linked" "$site/linked-1.0.dist-info"
     cp -r "$here/../python/cudarun" "$site/"
     printf 'Metadata-Version: 2.1\nName: cudarun\nVersion: 0\n' >"$site/cudarun-0.dist-info/METADATA"
@@ -518,7 +518,7 @@ for is_restarted in False, True:
     process = manager.provisioner.process.pid
     print(run(client, "import linked"))
     page = run(client, "import cudarun; cudarun.check()")
-    print("mixes NVIDIA libraries" in page, "<table>" in page)
+    print("mixes NVIDIA libraries" in page, "<table>" in page, "cudarun hook jupyter " in page)
     print("it is" if run(client, "import os; print(os.getpid())") == str(process) else "it is below", "the process")
     client.execute("import time; print('begun', flush=True); time.sleep(60)")
     while client.get_iopub_msg(timeout=60)["content"].get("text") != "begun\n":
@@ -533,12 +533,12 @@ print("left", os.path.exists(f"/proc/{process}"))
 EOF
     # provisioned KERNEL once|twice [VARIABLE…]: what the cells say, and then what the log says of cudarun.
     provisioned() {
-        env PATH="$work/jupyter/bin:$PATH" LD_LIBRARY_PATH="$trap_path" "${@:3}" python3 provisioned.py "$1" "$2" 2>said || true
+        env PATH="$environment/bin:$PATH" LD_LIBRARY_PATH="$trap_path" "${@:3}" python3 provisioned.py "$1" "$2" 2>said || true
         grep 'cudarun \|no cuDNN\|no cudarun\|^FileNotFoundError /\|^alive' said || true
     }
     # cells LIBRARIES IS-MIXED [below]
     cells() {
-        printf '%s\n' "$1" "$2 True" "it is ${3+$3 }the process" "KeyboardInterrupt True"
+        printf '%s\n' "$1" "$2 True $2" "it is ${3+$3 }the process" "KeyboardInterrupt True"
     }
     local always=JUPYTER_DEFAULT_PROVISIONER_NAME=cudarun as_it_is right
     as_it_is=$(cells "$mixed" True)
@@ -564,7 +564,7 @@ left False" "$(provisioned script once "$always")"
 $(cells "$mixed" False | sed 's/^False True/False False/')
 left False
 WARNING:*there is no cudarun, so this kernel starts without it; hint: pip install*" \
-        "$(provisioned python3 once "$always" PATH="$work/jupyter/bin:/usr/bin:/bin")"
+        "$(provisioned python3 once "$always" PATH="$environment/bin:/usr/bin:/bin")"
     is "a kernel whose program is gone" "FileNotFoundError /nowhere/python" "$(provisioned gone once "$always")"
     printf '[requires]\ncudnn = ">=99"\n' >.cudarun.toml
     is "a refused kernel" "error: no cuDNN here fits*cudarun did not start this kernel*alive False" "$(provisioned python3 once "$always")"

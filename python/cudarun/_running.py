@@ -55,7 +55,7 @@ class Check:
         if self.is_mixed or any(library["deleted"] for library in process["libraries"]):
             why = "A running process keeps what it has mapped: "
             if any("ipykernel" in word for word in words):
-                return why + "start the server anew, and the kernel with it", "cudarun jupyter lab"
+                return why + "choose a kernel that starts with cudarun", f"cudarun hook jupyter {shown(shlex.quote(words[0]))}"
             return why + "end it, and start it anew", command if process["started_by_cudarun"] else f"cudarun {command}"
         return "", ""
 
