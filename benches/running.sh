@@ -11,6 +11,7 @@ rounds=${ROUNDS:-7}
 count=${PROCESSES:-2000}
 work=$(mktemp -d)
 groups=()
+# shellcheck disable=SC2317  # called by name
 end() {
     for group in "${groups[@]}"; do kill -- "-$group" 2>/dev/null || true; done
     rm -rf "$work"

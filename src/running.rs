@@ -171,13 +171,13 @@ fn look_at(host: &Host, pid: u32) -> Look {
     };
     let mut files = BTreeSet::new();
     for file in mapped_paths(&maps) {
-        let path = Path::new(OsStr::from_bytes(file.path));
+        let path = file.real_path();
         let family = catalog()
-            .family_of_file(path)
+            .family_of_file(&path)
             .map(|(family, _)| &family.name);
-        if is_nvidias(family, path) {
+        if is_nvidias(family, &path) {
             files.insert(ObservedFile {
-                path: path.to_owned(),
+                path: path.into_owned(),
                 inode: file.inode,
                 is_deleted: file.is_deleted,
             });
@@ -374,10 +374,14 @@ fn compare(
 fn is_mixed(supply: &FamilySupply<'_>, inventory: &Inventory) -> bool {
     let fault = supply.fault(inventory);
     let mut versions = BTreeSet::new();
+    let mut are_known = true;
     for (installation, _) in &supply.installations {
-        versions.insert(installation.map(|installation| (installation.version, installation.cuda)));
+        let version = installation.and_then(|installation| installation.version);
+        versions.insert((version, installation.and_then(|one| one.cuda)));
+        are_known &= version.is_some();
     }
-    matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice)) && versions.len() > 1
+    let is_several = matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice));
+    is_several && (versions.len() > 1 || !are_known)
 }
 
 impl MixedFamily {

@@ -168,6 +168,42 @@ fn a_mix_is_told_from_one_installation_and_from_two_of_one_version() {
     );
 }
 
+/// Parts without a version that is known may be of any two releases.
+#[test]
+fn copies_of_unknown_versions_are_a_mix() {
+    let world = World::new();
+    for directory in ["one", "line\nend"] {
+        let file = format!("{directory}/libcudnn_ops.so.9");
+        world.0.library(
+            &file,
+            "libcudnn_ops.so.9",
+            &format!("int of_{};", directory.len()),
+            &[],
+        );
+    }
+    let mixing = world.opener(&["one/libcudnn_ops.so.9", "line\nend/libcudnn_ops.so.9"]);
+    let of = told(&mixing.pid());
+    assert_eq!(
+        of["mixed"][0]["installations"].as_array().unwrap().len(),
+        2,
+        "{of:#}"
+    );
+    let paths = of["libraries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|library| library["path"].as_str().unwrap());
+    assert!(
+        paths
+            .collect::<Vec<_>>()
+            .iter()
+            .any(|path| path.contains("line\nend")),
+        "{of:#}"
+    );
+    let one = world.opener(&["one/libcudnn_ops.so.9"]);
+    assert_eq!(told(&one.pid())["mixed"], Value::from(Vec::<Value>::new()));
+}
+
 #[test]
 fn files_that_were_replaced_are_told() {
     let world = World::new();

@@ -1,7 +1,14 @@
 //! `/proc/PID/maps`: the files that a process has mapped.
 
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
 /// What the kernel adds to the path of a file that is no longer there.
 const DELETED: &[u8] = b" (deleted)";
+/// What the kernel writes for a line end.
+const LINE_END: &[u8] = b"\\012";
 
 /// A mapped file, as the kernel shows it: the real path in the process's own root directory, with `\012` for a line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +17,24 @@ pub struct MappedPath<'m> {
     pub inode: u64,
     /// True if the file was removed or replaced since it was mapped.
     pub is_deleted: bool,
+}
+
+impl<'m> MappedPath<'m> {
+    /// The path with its line ends. A name that has the text itself is taken for one.
+    pub fn real_path(&self) -> Cow<'m, Path> {
+        if memchr::memmem::find(self.path, LINE_END).is_none() {
+            return Cow::Borrowed(Path::new(OsStr::from_bytes(self.path)));
+        }
+        let mut path = Vec::with_capacity(self.path.len());
+        let mut rest = self.path;
+        while let Some(at) = memchr::memmem::find(rest, LINE_END) {
+            path.extend_from_slice(&rest[..at]);
+            path.push(b'\n');
+            rest = &rest[at + LINE_END.len()..];
+        }
+        path.extend_from_slice(rest);
+        Cow::Owned(OsString::from_vec(path).into())
+    }
 }
 
 /// The mapped files, in the order of their addresses. A file that is mapped in several parts comes once for each part, except
