@@ -30,7 +30,7 @@ const CONTAINER_DIGITS: usize = 64;
 
 /// What runs.
 #[derive(Debug, Default)]
-pub struct Running {
+pub struct RunningProcesses {
     /// In the order of their numbers.
     pub processes: Vec<RunningProcess>,
     /// How many processes only their user, or root, may look at.
@@ -116,9 +116,9 @@ pub fn processes(
     host: &Host,
     only: Option<u32>,
     scan: impl Fn(&Host, &Scope) -> Inventory,
-) -> Result<Running, NotShown> {
+) -> Result<RunningProcesses, NotShown> {
     let pids = only.map_or_else(|| all(host), |pid| vec![pid]);
-    let mut running = Running::default();
+    let mut running = RunningProcesses::default();
     let mut by_root: BTreeMap<ProcessRoot, Vec<Observed>> = BTreeMap::new();
     for look in parallel::map(&pids, |pid| look_at(host, *pid)) {
         match look {
@@ -290,7 +290,7 @@ fn judge(
     host: &Host,
     observed: Vec<Observed>,
     scan: &impl Fn(&Host, &Scope) -> Inventory,
-    running: &mut Running,
+    running: &mut RunningProcesses,
 ) {
     let directories = observed
         .iter()

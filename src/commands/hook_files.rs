@@ -9,7 +9,7 @@ use super::{Exit, print};
 use crate::cli::{Common, Hook};
 use crate::error::{Error, TypedReason};
 use crate::hooks::jupyter::{self, NoKernel};
-use crate::hooks::systemd::{self, Change, Manager, NoDropIn};
+use crate::hooks::systemd::{self, DropInChange, Manager, NoDropIn};
 use crate::host::Host;
 use crate::report::{self, Style};
 use crate::storage;
@@ -101,8 +101,8 @@ pub(super) fn systemd(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
         return remove_drop_in(host, common, &manager, &unit, &own);
     }
     let service = match systemd::change(host, &manager, &unit, &own).map_err(fault)? {
-        Change::Service(service) => service,
-        Change::Nothing { unit, file } => {
+        DropInChange::Service(service) => service,
+        DropInChange::Nothing { unit, file } => {
             return tell(common, |_| report::starts_already(&unit, &file));
         }
     };

@@ -62,7 +62,7 @@ pub enum NoKernel {
 
 /// A kernel's file of cudarun's.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenKernel {
     pub name: String,
     pub file: PathBuf,
     pub python: String,
@@ -207,13 +207,17 @@ pub fn text(kernel: &Kernel, own: &str, shown: &str, made: usize) -> String {
 }
 
 /// Returns what is there under a kernel's name: a file of ours, or nothing.
-pub fn written(host: &Host, directory: &Path, name: &str) -> Result<Option<Written>, NoKernel> {
+pub fn written(
+    host: &Host,
+    directory: &Path,
+    name: &str,
+) -> Result<Option<WrittenKernel>, NoKernel> {
     let file = file(directory, name);
     if host.lstat(&file).is_err() {
         return Ok(None);
     }
     match ours(host, &file) {
-        Some((python, made)) => Ok(Some(Written {
+        Some((python, made)) => Ok(Some(WrittenKernel {
             name: name.to_owned(),
             file,
             python,
@@ -224,7 +228,7 @@ pub fn written(host: &Host, directory: &Path, name: &str) -> Result<Option<Writt
 }
 
 /// Every kernel of cudarun's.
-pub fn all(host: &Host, directory: &Path) -> Vec<Written> {
+pub fn all(host: &Host, directory: &Path) -> Vec<WrittenKernel> {
     let entries = host.list(directory).unwrap_or_default();
     let names = entries.iter().filter_map(|entry| entry.name.to_str());
     names

@@ -137,7 +137,7 @@ pub enum NoDropIn {
 }
 
 /// What a drop-in of cudarun's would change.
-pub enum Change {
+pub enum DropInChange {
     Service(Service),
     /// Every command starts cudarun already.
     Nothing {
@@ -287,7 +287,12 @@ fn names_of_drop_ins(unit: &str) -> Vec<String> {
 }
 
 /// Reads what a unit and its drop-ins say, ours left out, and returns what ours would change.
-pub fn change(host: &Host, manager: &Manager, unit: &str, own: &Path) -> Result<Change, NoDropIn> {
+pub fn change(
+    host: &Host,
+    manager: &Manager,
+    unit: &str,
+    own: &Path,
+) -> Result<DropInChange, NoDropIn> {
     let (unit, file) = manager.find(host, unit)?;
     let drop_in = manager.drop_in(&unit);
     made(host, &drop_in)?;
@@ -362,13 +367,13 @@ pub fn change(host: &Host, manager: &Manager, unit: &str, own: &Path) -> Result<
         }
     }
     if starts_cudarun {
-        return Ok(Change::Nothing { unit, file });
+        return Ok(DropInChange::Nothing { unit, file });
     }
     if let Some((setting, file)) = secluded.into_iter().next() {
         return Err(NoDropIn::Secluded { file, setting });
     }
     let needs_cache = !manager.is_user && !has_cache;
-    Ok(Change::Service(Service {
+    Ok(DropInChange::Service(Service {
         unit,
         drop_in,
         commands,

@@ -12,7 +12,7 @@ use crate::inventory::Inventory;
 use crate::predict::Prediction;
 use crate::predict::supply::{SupplyFault, given};
 use crate::program::Program;
-use crate::running::{Running, RunningProcess};
+use crate::running::{RunningProcess, RunningProcesses};
 use crate::text::{list, show};
 
 /// In the units of the picture, which is scaled to the page.
@@ -51,7 +51,7 @@ pub fn pictures(explanation: &Explanation<'_>) -> String {
 const PROCESSES: usize = 20;
 
 /// A picture of the libraries of each running process. Those with equal libraries have one.
-pub fn running_pictures(running: &Running) -> String {
+pub fn running_pictures(running: &RunningProcesses) -> String {
     let mut pictures: Vec<(Picture, Vec<u32>)> = Vec::new();
     for process in &running.processes {
         let picture = Picture::of_process(process);

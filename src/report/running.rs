@@ -8,7 +8,7 @@ use super::Style;
 use super::hints::shell_words;
 use super::words::{joined, version};
 use crate::catalog::display_name;
-use crate::running::{Running, RunningProcess};
+use crate::running::{RunningProcess, RunningProcesses};
 use crate::text::show;
 
 /// Characters of a command line in the table.
@@ -17,7 +17,7 @@ const COMMAND: usize = 40;
 /// The verdict, a row for each process, what is mixed, and the next command to type. `only` is the process that was asked for, and
 /// `own_user` needs no name.
 pub fn running(
-    running: &Running,
+    running: &RunningProcesses,
     only: Option<u32>,
     own_user: u32,
     is_long: bool,
@@ -69,7 +69,7 @@ pub fn running(
     text + &style.next(&next(running, only))
 }
 
-fn verdict(running: &Running, only: Option<u32>, style: Style) -> String {
+fn verdict(running: &RunningProcesses, only: Option<u32>, style: Style) -> String {
     let processes = &running.processes;
     let mixed = processes
         .iter()
@@ -203,7 +203,7 @@ fn files(process: &RunningProcess, style: Style) -> String {
     style.columns("  ", &rows)
 }
 
-fn next(running: &Running, only: Option<u32>) -> String {
+fn next(running: &RunningProcesses, only: Option<u32>) -> String {
     let processes = &running.processes;
     let mixed = processes.iter().find(|process| !process.mixed.is_empty());
     match (mixed, processes.first(), only) {

@@ -43,7 +43,7 @@ use crate::pin::Decision;
 use crate::predict::observe::ObservedProcess;
 use crate::predict::supply::given;
 use crate::predict::{Prediction, is_nvidias};
-use crate::running::Running;
+use crate::running::RunningProcesses;
 use crate::settings::trust::Allowed;
 use crate::solve::{MissingWheel, Outcome};
 use crate::text::{is_hostile, show};
@@ -58,7 +58,7 @@ pub fn inventory(inventory: &Inventory, families: &[String]) -> String {
 }
 
 /// `list --running`
-pub fn running(running: &Running) -> String {
+pub fn running(running: &RunningProcesses) -> String {
     finish(RunningObject(running))
 }
 

@@ -2,9 +2,9 @@
 
 use super::object::{each, object, path};
 use crate::catalog::display_name;
-use crate::running::{MixedFamily, Running, RunningLibrary, RunningProcess};
+use crate::running::{MixedFamily, RunningLibrary, RunningProcess, RunningProcesses};
 
-object!(RunningObject(running: Running) {
+object!(RunningObject(running: RunningProcesses) {
     "processes": each(&running.processes, ProcessObject),
     "unreadable": running.unreadable,
 });
