@@ -198,20 +198,22 @@ running() {
     mkfifo "$work/wait"
     for how in "" "$cudarun"; do
         : >"$work/out"
-        env "$2" $how python3 -c "$3; print('ready', flush=True); open('$work/wait').read()" >"$work/out" 2>"$work/err" &
+        env "$2" $how python3 -c "$3
+print('ready', flush=True)
+open('$work/wait').read()" >"$work/out" 2>"$work/err" &
         process=$!
         until grep -q ready "$work/out" || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
         "$cudarun" list --running $process --json >"$work/told"
         said+=("$(python3 -c '
 import json, sys
 (one,) = json.load(open(sys.argv[1]))["processes"]
-mixed = ", ".join(sorted(" and ".join(sorted(i["version"] for i in m["installations"])) for m in one["mixed"]))
-print("cudarun" if one["started_by_cudarun"] else "as it is", "mixed " + mixed if mixed else "not mixed", ",".join(one["devices"]))
+cudnn = sorted({library["version"] for library in one["libraries"] if library["family"] == "cudnn"})
+print("cudarun" if one["started_by_cudarun"] else "as it is", len(cudnn), "cuDNN:", *cudnn, *one["devices"])
 ' "$work/told")") || result=FAIL
         : >"$work/wait"
         wait $process || result=FAIL
     done
-    [[ ${said[0]} == 'as it is mixed '*/dev/nvidia[0-9]* && ${said[1]} == 'cudarun not mixed /dev/nvidia'[0-9]* ]] || result=FAIL
+    [[ ${said[0]} == 'as it is 2 cuDNN: '*/dev/nvidia[0-9]* && ${said[1]} == 'cudarun 1 cuDNN: '*/dev/nvidia[0-9]* ]] || result=FAIL
     row $result "$1, list --running" "$2" "${said[0]}" "${said[1]}"
     [ $result = ok ] || sed 's/^/      /' "$work/told" "$work/err" | tail -n 60
 }
@@ -294,7 +296,7 @@ if has_module torch; then
     at_once other_gpus "a torch for Maxwell"
     at_once told torch "LD_LIBRARY_PATH=$debian" "cuDNN 9.14"
     at_once needs_gpu torch python3 -c 'import torch; print(torch.cuda.is_available())'
-    at_once running torch "LD_LIBRARY_PATH=$debian" "import ctypes, torch; torch.zeros(1, device='cuda'); ctypes.CDLL('libcudnn_ops.so.9')"
+    at_once running torch "LD_LIBRARY_PATH=$debian" "$(cat "$here/convolves.py")"
 fi
 if has_module jax; then
     # The wheel's shim works over the whole cuDNN of the packages, which is new enough for JAX.
