@@ -149,7 +149,7 @@ def cudnn(directory, version):
 
 def contents(wheel):
     """What a wheel must consist of."""
-    tag = re.fullmatch(r"cudarun-[\d.]+-py3-none-(\w+)\.whl", wheel.name)
+    tag = re.fullmatch(r"cudarun-[\d.]+-py3-none-([\w.]+)\.whl", wheel.name)
     check(tag and "linux" in tag.group(1), f"{wheel.name} is for each Python 3 of one platform")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if name.startswith("cudarun/")}
