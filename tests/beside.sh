@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Jupyter, systemd and Podman, with the
-# very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+# Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Ray, Jupyter, debugpy, systemd and Podman,
+# and beside stand-ins of pixi, conda, an editor and model servers, with the very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
-# and the network for mise (by npm), uv, Jupyter, environment-modules and the schemas of Kubernetes; they are kept in
+# and the network for mise (by npm), uv, Jupyter, Ray, environment-modules and the schemas of Kubernetes; they are kept in
 # ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests/beside.
 # shellcheck disable=SC2030,SC2031,SC2317  # subshells set variables for themselves; functions called by name
 set -euo pipefail
@@ -35,6 +35,8 @@ fetch() {
         dpkg -x "$kept"/environment-modules_*.deb "$kept/environment-modules.new"
         mv "$kept/environment-modules.new" "$kept/environment-modules"
     fi
+    "$uv" venv -q --python /usr/bin/python3 "$work/ray"
+    UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/ray/bin/python" ray==2.60.0
     "$uv" venv -q "$work/jupyter/.venv"
     UV_CACHE_DIR=$kept/cache "$uv" pip install -q --python "$work/jupyter/.venv/bin/python" "${jupyter[@]}"
 }
@@ -83,10 +85,10 @@ step() {
 
 # --- Three places with cuDNN: 9.10 and 9.1 whole, and some parts of 9.1 alone, as a careless path has them.
 
-# library DIRECTORY STEM VERSION [CODE]
+# library DIRECTORY STEM VERSION [CODE], with the variable rpath as its search path
 library() {
     mkdir -p "$1"
-    cc -shared -fPIC -x c -Wl,-soname,"$2.so.9" -o "$1/$2.so.9" - <<EOF
+    cc -shared -fPIC -x c -Wl,-soname,"$2.so.9" ${rpath:+"-Wl,-rpath,$rpath"} -o "$1/$2.so.9" - <<EOF
 __attribute__((used)) const char stamp[] = "cudnn_version_${3//./_}_";
 unsigned cudnnGetCudartVersion(void) { return 12040; }
 ${4:-}
@@ -120,6 +122,21 @@ status = ctypes.CDLL("libcudnn.so.9").cudnnCreate(ctypes.byref(ctypes.c_void_p()
 mapped = {line.split()[-1] for line in open("/proc/self/maps") if "/libcudnn" in line}
 print(status, *sorted({os.path.dirname(path) for path in mapped}), flush=True)
 EOF
+
+# package ENVIRONMENT NAME: a package that is linked against cuDNN, as those that use it are, and does as train.py.
+package() {
+    local site
+    site=$(echo "$1"/lib/python3.*/site-packages)
+    mkdir -p "$site/$2" "$site/$2-1.0.dist-info"
+    cc -shared -fPIC -x c -o "$site/$2/_$2.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
+int cudnnCreate(void **);
+int create(void) { void *handle; return cudnnCreate(&handle); }
+EOF
+    sed "s,ctypes.CDLL(\"libcudnn.so.9\").cudnnCreate(.*,ctypes.CDLL(os.path.dirname(__file__) + \"/_$2.so\").create()," \
+        train.py >"$site/$2/__init__.py"
+    printf 'Metadata-Version: 2.1\nName: %s\nVersion: 1.0\n' "$2" >"$site/$2-1.0.dist-info/METADATA"
+    printf '%s,,\n' "$2"/{__init__.py,"_$2.so"} "$2-1.0.dist-info"/{METADATA,RECORD} >"$site/$2-1.0.dist-info/RECORD"
+}
 
 is "the comparison: without cudarun" "$mixed" "$(LD_LIBRARY_PATH=$trap_path python3 train.py)"
 is "with it" "0 $whole" "$(LD_LIBRARY_PATH=$trap_path cudarun python3 train.py)"
@@ -367,20 +384,219 @@ uv_in_both_orders() {
     ) || failed=1
 }
 
-kernel_of_jupyter() {
-    local site data=$HOME/.local/share/jupyter environment=$work/jupyter/.venv
-    # A package that is linked against cuDNN, as those that use it are.
-    site=$(echo "$environment"/lib/python3.*/site-packages)
-    mkdir -p "$site/deep" "$site/deep-1.0.dist-info"
-    cc -shared -fPIC -x c -o "$site/deep/_deep.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
-int cudnnCreate(void **);
-int create(void) { void *handle; return cudnnCreate(&handle); }
+# conda_environment DIRECTORY: as conda and pixi make one. Its Python searches its lib, and its cuDNN, as NVIDIA's, its own
+# directory, but for a search path in the environment.
+conda_environment() {
+    local python
+    python=$(basename /usr/lib/python3.*/)
+    mkdir -p "$1"/{bin,conda-meta}
+    cp -r "$whole" "$1/lib"
+    # shellcheck disable=SC2016  # for the loader
+    rpath='$ORIGIN' library "$1/lib" libcudnn 9.10.2.21 "$main_code"
+    cp -L /usr/lib/*/"lib$python.so.1.0" "$1/lib/"
+    ln -s "/usr/lib/$python" "$1/lib/"
+    # shellcheck disable=SC2016  # for the loader
+    echo 'int Py_BytesMain(int, char **); int main(int count, char **words) { return Py_BytesMain(count, words); }' |
+        cc -x c -o "$1/bin/python" - -L"$1/lib" -l:"lib$python.so.1.0" -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib'
+    : >"$1/conda-meta/history"
+}
+
+# Neither can be had from a registry of Python or Node: they are scripts that do what the two do.
+conda_and_pixi() {
+    local code prefix=/opt/conda/envs/my-env
+    conda_environment "$prefix"
+    cat >/usr/local/bin/conda <<'EOF'
+#!/bin/sh
+[ "$1 $2" = "run -n" ] || exit 2
+export CONDA_PREFIX=/opt/conda/envs/$3 CONDA_DEFAULT_ENV=$3 PATH=/opt/conda/envs/$3/bin:$PATH
+shift 3
+"$@"
 EOF
-    sed 's/ctypes.CDLL("libcudnn.so.9").cudnnCreate(.*/ctypes.CDLL(os.path.dirname(__file__) + "\/_deep.so").create()/' \
-        train.py >"$site/deep/__init__.py"
-    printf 'Metadata-Version: 2.1\nName: deep\nVersion: 1.0\n' >"$site/deep-1.0.dist-info/METADATA"
-    printf '%s,,\n' deep/__init__.py deep/_deep.so deep-1.0.dist-info/METADATA deep-1.0.dist-info/RECORD \
-        >"$site/deep-1.0.dist-info/RECORD"
+    # `conda activate` is a function of the shell.
+    # shellcheck disable=SC2016  # the shell knows them
+    code='conda() { export CONDA_PREFIX=/opt/conda/envs/$2 CONDA_DEFAULT_ENV=$2 PATH=/opt/conda/envs/$2/bin:$PATH; }
+'$(block conda)
+    mkdir -p pixi
+    block pixi.toml >pixi/pixi.toml
+    cat >/usr/local/bin/pixi <<'EOF'
+#!/bin/sh
+[ "$1" = run ] || exit 2
+shift
+export CONDA_PREFIX=$PWD/.pixi/envs/default PIXI_PROJECT_ROOT=$PWD PATH=$PWD/.pixi/envs/default/bin:$PATH
+task=$(sed -n "s/^$1 = \"\(.*\)\"/\1/p" pixi.toml)
+[ -z "$task" ] || eval "set -- $task"
+"$@"
+EOF
+    chmod +x /usr/local/bin/conda /usr/local/bin/pixi
+    conda_environment "$PWD/pixi/.pixi/envs/default"
+    cp train.py pixi/
+    export LD_LIBRARY_PATH=$trap_path
+    is "conda, the comparison" "0 /opt/conda/envs/my-env/lib /opt/parts" "$(bash -ec "${code//cudarun /}" 2>&1)"
+    is "conda" "0 $prefix/lib" "$(bash -ec "$code" 2>&1)"
+    code=$(block conda-run)
+    is "conda run, the comparison" "0 $prefix/lib /opt/parts" "$(${code#cudarun } 2>&1)"
+    is "conda run" "0 $prefix/lib" "$($code 2>&1)"
+    is "explain conda run" "*$prefix/lib*" "$(eval "cudarun explain ${code#cudarun }" 2>&1)"
+    (
+        cd pixi
+        prefix=$PWD/.pixi/envs/default
+        code=$(block pixi)
+        is "pixi, the comparison" "0 $prefix/lib /opt/parts" "$(${code#cudarun } 2>&1)"
+        is "pixi" "0 $prefix/lib" "$($code 2>&1)"
+        is "cudarun in a task" "0 $prefix/lib" "$(pixi run train 2>&1)"
+        exit "$failed"
+    ) || failed=1
+    unset LD_LIBRARY_PATH
+}
+
+workers_of_ray() {
+    local environment=$work/ray name code
+    package "$environment" linked
+    cat >driver.py <<'EOF'
+import contextlib, io, ray, sys
+ray.init(address=sys.argv[1] if sys.argv[1:] else "local")
+
+@ray.remote
+def task():
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        import linked
+    return said.getvalue().strip()
+
+print(ray.get(task.remote()), flush=True)
+EOF
+    sed "s|^ray.init(.*|$(block ray-runtime.py)|" driver.py >runtime.py
+    (
+        export PATH=$environment/bin:$PATH LD_LIBRARY_PATH=$trap_path RAY_USAGE_STATS_ENABLED=0
+        code=$(block ray)
+        for name in as-it-is typed; do
+            mkdir ray."$name"
+        done
+        RAY_TMPDIR=$PWD/ray.as-it-is ${code#cudarun } >as-it-is 2>said &
+        RAY_TMPDIR=$PWD/ray.typed $code >typed 2>said.typed || cat said.typed
+        wait $!
+        is "a task of Ray, the comparison" "$mixed" "$(cat as-it-is)"
+        is "a task of Ray" "0 $whole" "$(cat typed)"
+        export RAY_TMPDIR=$PWD/ray.as-it-is
+        code=$(block ray-start)
+        ${code#cudarun } >said 2>&1
+        is "a task of a daemon as it is" "$mixed" "$(cudarun python driver.py auto 2>said || cat said)"
+        is "a task with an environment of its own" "0 $whole" "$(python runtime.py 2>said || cat said)"
+        ray stop --force >/dev/null 2>&1
+        $code >said 2>&1
+        is "a task of a daemon" "0 $whole" "$(python driver.py auto 2>said || cat said)"
+        ray stop --force >/dev/null 2>&1
+        exit "$failed"
+    ) || failed=1
+}
+
+# Small programs that open cuDNN as the servers do: Python in a process that it spawns, others by name.
+model_servers() {
+    local environment=$work/ray name code
+    cat >"$environment/bin/vllm" <<EOF
+#!$environment/bin/python
+import multiprocessing
+def engine():
+    import linked
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=engine)
+    process.start()
+    process.join()
+EOF
+    chmod +x "$environment/bin/vllm"
+    for name in ollama tritonserver; do
+        cc -x c -o "/usr/local/bin/$name" - <<'EOF'
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    void *handle, *library = dlopen("libcudnn.so.9", RTLD_NOW);
+    char command[200];
+    if (!library)
+        return 1;
+    snprintf(command, sizeof command, "echo %d $(sed -n 's,.* \\(/.*\\)/libcudnn[^/]*$,\\1,p' /proc/%d/maps | sort -u)",
+             ((int (*)(void **))dlsym(library, "cudnnCreate"))(&handle), getpid());
+    return system(command);
+}
+EOF
+    done
+    (
+        export PATH=$environment/bin:$PATH LD_LIBRARY_PATH=$trap_path
+        for name in vllm ollama triton; do
+            code=$(block "$name")
+            is "$name, the comparison" "$mixed" "$(${code#cudarun } 2>&1)"
+            is "$name" "0 $whole" "$($code 2>&1)"
+        done
+        exit "$failed"
+    ) || failed=1
+}
+
+# What an editor starts: a shell in its terminal, and a program in its debugger, which is the real one.
+editors() {
+    local code profile
+    cat >/usr/local/bin/code <<'EOF'
+#!/bin/sh
+exec setsid --wait bash -c 'python3 train.py; :'
+EOF
+    chmod +x /usr/local/bin/code
+    mkdir editors
+    cp train.py editors/
+    cat >editors/debug.py <<'EOF'
+# As VS Code starts train.py, with the variables of `.env` if there is one.
+import json, os, subprocess, sys
+adapter = subprocess.Popen([sys.executable, "-m", "debugpy.adapter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL)
+sent = 0
+def send(command, **arguments):
+    global sent
+    sent += 1
+    body = json.dumps({"seq": sent, "type": "request", "command": command, "arguments": arguments}).encode()
+    adapter.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    adapter.stdin.flush()
+
+lines = open(".env").read().splitlines() if os.path.exists(".env") else []
+send("initialize", adapterID="debugpy")
+send("launch", name="train", type="debugpy", request="launch", console="internalConsole", program=os.path.abspath("train.py"),
+     python=["python3"], cwd=os.getcwd(), env=dict(line.split("=", 1) for line in lines))
+event = None
+while event != "terminated" and (line := adapter.stdout.readline()):
+    adapter.stdout.readline()
+    message = json.loads(adapter.stdout.read(int(line.split()[1])))
+    event = message.get("event")
+    if event == "initialized":
+        send("configurationDone")
+    elif event == "output" and message["body"]["category"] == "stdout":
+        print(message["body"]["output"], end="", flush=True)
+    elif message.get("success") is False:
+        sys.exit(message["message"])
+EOF
+    (
+        cd editors
+        export PATH=$work/jupyter/.venv/bin:$PATH LD_LIBRARY_PATH=$trap_path
+        code=$(block editor)
+        is "what an editor starts, the comparison" "$mixed" "$(${code#cudarun } 2>&1)"
+        is "what an editor starts" "0 $whole" "$($code 2>&1)"
+        profile=$(block settings.json | python3 -c '
+import json, sys
+settings = json.load(sys.stdin)
+profile = settings["terminal.integrated.profiles.linux"][settings["terminal.integrated.defaultProfile.linux"]]
+print(profile["path"], *profile["args"])')
+        is "a terminal, the comparison" "$mixed" "$(bash <<<"python3 train.py" 2>&1)"
+        is "a terminal" "0 $whole" "$($profile <<<"python3 train.py" 2>&1)"
+        is "a debugger, the comparison" "$mixed" "$(python3 debug.py 2>&1)"
+        bash -ec "$(block env-file)"
+        is "a debugger" "0 $whole" "$(python3 debug.py 2>&1)"
+        cp .env before
+        cudarun bash -ec "$(block env-file)"
+        is "the file from a shell that follows" "$(cat before)" "$(cat .env)"
+        exit "$failed"
+    ) || failed=1
+}
+
+kernel_of_jupyter() {
+    local data=$HOME/.local/share/jupyter environment=$work/jupyter/.venv
+    package "$environment" deep
     cat >kernel.py <<'EOF'
 import os, sys, time
 from jupyter_client.manager import KernelManager
@@ -457,21 +673,12 @@ left False False" "$(kernel "$1")"
 provisioner_of_jupyter() {
     local site environment=$work/jupyter/.venv kernels=$HOME/.local/share/jupyter/kernels name
     site=$(echo "$environment"/lib/python3.*/site-packages)
-    mkdir -p "$site/cudarun-0.dist-info" "$site/linked" "$site/linked-1.0.dist-info"
+    mkdir -p "$site/cudarun-0.dist-info"
     cp -r "$here/../python/cudarun" "$site/"
     printf 'Metadata-Version: 2.1\nName: cudarun\nVersion: 0\n' >"$site/cudarun-0.dist-info/METADATA"
     sed -n '/^\[project.entry-points/,/^$/p' "$here/../pyproject.toml" |
         sed 's/^\[project.entry-points."\(.*\)"\]$/[\1]/; s/"//g' >"$site/cudarun-0.dist-info/entry_points.txt"
-    # A package that is linked against cuDNN.
-    cc -shared -fPIC -x c -o "$site/linked/_linked.so" - -L"$whole" -l:libcudnn.so.9 <<'EOF'
-int cudnnCreate(void **);
-int create(void) { void *handle; return cudnnCreate(&handle); }
-EOF
-    sed 's/ctypes.CDLL("libcudnn.so.9").cudnnCreate(.*/ctypes.CDLL(os.path.dirname(__file__) + "\/_linked.so").create()/' \
-        train.py >"$site/linked/__init__.py"
-    printf 'Metadata-Version: 2.1\nName: linked\nVersion: 1.0\n' >"$site/linked-1.0.dist-info/METADATA"
-    printf '%s,,\n' linked/__init__.py linked/_linked.so linked-1.0.dist-info/METADATA linked-1.0.dist-info/RECORD \
-        >"$site/linked-1.0.dist-info/RECORD"
+    package "$environment" linked
     # Besides ipykernel's own: one that is another program, one that has cudarun already, one whose program is gone.
     for name in script already gone; do mkdir -p "$kernels/$name"; done
     cat >"$kernels/script/kernel.json" <<'EOF'
@@ -846,6 +1053,10 @@ step modules_that_follow
 step profile_of_all_users
 step tasks_of_mise
 step uv_in_both_orders
+step conda_and_pixi
+step workers_of_ray
+step model_servers
+step editors
 step kernel_of_jupyter
 step provisioner_of_jupyter
 step unit_of_systemd
