@@ -251,9 +251,9 @@ tell() {
     shell=${shell##*/}
     # shellcheck disable=SC2088  # it is only printed
     case $shell in
-    bash) file='~/.bashrc' hook="eval \"\$(cudarun hook bash)\"" ;;
-    zsh) file='~/.zshrc' hook="eval \"\$(cudarun hook zsh)\"" ;;
-    fish) file='~/.config/fish/config.fish' hook='cudarun hook fish | source' ;;
+    bash) file='~/.bashrc' hook="eval \"\$(cudarun hook bash --follow)\"" ;;
+    zsh) file='~/.zshrc' hook="eval \"\$(cudarun hook zsh --follow)\"" ;;
+    fish) file='~/.config/fish/config.fish' hook='cudarun hook fish --follow | source' ;;
     *) file="your shell's start-up file" hook='' ;;
     esac
     case :$PATH: in
@@ -285,7 +285,7 @@ tell() {
             line "for completions" "source $(quoted "$to/share/fish/vendor_completions.d/cudarun.fish")"
         ;;
     esac
-    [ -z "$hook" ] || line "if you like: it says, on entering a project, what does not hold there" "$hook"
+    [ -z "$hook" ] || line "if you like: in a project, whatever you start is served; without --follow, it only warns" "$hook"
     next=cudarun
     [ "$(command -v cudarun)" = "$to/bin/cudarun" ] || next=$(quoted "$to/bin/cudarun")
     echo "next: $next doctor"
@@ -318,6 +318,18 @@ quoted() {
 
 take_away() {
     [ -f "$manifest" ] || fail "nothing is installed in $to" "say where it is with --to DIR"
+    # A kernel or a service that starts it would start no more.
+    for file in "${JUPYTER_DATA_DIR:-${XDG_DATA_HOME:-${HOME-}/.local/share}/jupyter}"/kernels/*/kernel.json \
+        "${XDG_CONFIG_HOME:-${HOME-}/.config}"/systemd/user/*.d/zz-cudarun.conf /etc/systemd/system/*.d/zz-cudarun.conf; do
+        grep -qF "$to/bin/cudarun" "$file" 2>/dev/null || continue
+        unit=$(basename "${file%.d/*}")
+        case $file in
+        *.json) undo="hook jupyter --uninstall" ;;
+        /etc/*) undo="hook systemd $unit --uninstall" ;;
+        *) undo="hook systemd --user $unit --uninstall" ;;
+        esac
+        fail "$file starts it" "first: $(quoted "$to/bin/cudarun") $undo"
+    done
     list=$(cat "$manifest")
     module=$to/lib/cudarun/follow.so
     each f "$list" | while read -r path; do [ "$path" = "$module" ] || rm -f "$path"; done

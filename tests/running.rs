@@ -347,7 +347,10 @@ fn processes_of_others_are_counted() {
     }
     let (status, page, said) = run(&["list", "--running"]);
     assert_eq!((status, said.as_str()), (Some(1), ""), "{page}");
-    assert!(page.contains(" of others could not be looked at"), "{page}");
+    assert!(
+        page.contains(" could not be looked at: only their users and root may"),
+        "{page}"
+    );
     assert!(
         page.ends_with("next: sudo cudarun list --running\n"),
         "{page}"

@@ -109,11 +109,12 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
     if asker.name.starts_with(LOCK) {
         return "write a new lock with `cudarun record`, or start without the lock".to_owned();
     }
-    let mut what = asker.place();
-    if !families.is_empty() {
-        what.push_str(&format!(" of {}", display_names(families)));
+    let place = asker.place();
+    if families.is_empty() {
+        return format!("change {place}; `cudarun doctor` shows what this machine has");
     }
-    format!("change {what}: `cudarun list` shows the installations")
+    let families = display_names(families);
+    format!("change {place} of {families}: `cudarun list` shows the installations")
 }
 
 /// The `pip` on the PATH may belong to another Python.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::{joined, version};
+use super::words::{counted, joined, version};
 use crate::catalog::display_name;
 use crate::running::{RunningProcess, RunningProcesses};
 use crate::text::show;
@@ -60,13 +60,16 @@ pub fn running(
         }
     }
     if running.unreadable > 0 {
-        let line = format!(
-            "{} of others could not be looked at: only their users and root may",
-            running.unreadable
-        );
+        let count = counted(running.unreadable, "further one");
+        let why = if own_user == 0 {
+            "the kernel refuses it to root"
+        } else {
+            "only their users and root may"
+        };
+        let line = format!("{count} could not be looked at: {why}");
         text.push_str(&format!("\n{}\n", style.dim(&line)));
     }
-    text + &style.next(&next(running, only))
+    text + &style.next(&next(running, only, own_user))
 }
 
 fn verdict(running: &RunningProcesses, only: Option<u32>, style: Style) -> String {
@@ -203,7 +206,7 @@ fn files(process: &RunningProcess, style: Style) -> String {
     style.columns("  ", &rows)
 }
 
-fn next(running: &RunningProcesses, only: Option<u32>) -> String {
+fn next(running: &RunningProcesses, only: Option<u32>, own_user: u32) -> String {
     let processes = &running.processes;
     let mixed = processes.iter().find(|process| !process.mixed.is_empty());
     match (mixed, processes.first(), only) {
@@ -213,7 +216,9 @@ fn next(running: &RunningProcesses, only: Option<u32>) -> String {
         }
         (Some(process), ..) => format!("cudarun {}", shell_words(&process.command)),
         (None, Some(process), None) => format!("cudarun list --running {}", process.pid),
-        (None, None, None) if running.unreadable > 0 => "sudo cudarun list --running".to_owned(),
+        (None, None, None) if running.unreadable > 0 && own_user != 0 => {
+            "sudo cudarun list --running".to_owned()
+        }
         _ => "cudarun doctor".to_owned(),
     }
 }
