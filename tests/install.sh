@@ -74,6 +74,13 @@ echo "f $to/share/old" >>"$to/share/cudarun/installed"
 tree | diff "$work/before.installed" - || fail "what an older version had is still there"
 # The module stays, since running programs may name it, and does nothing without its cudarun.
 sh -c "$("$to/bin/cudarun" export --follow)"$'\n''exec python3 -c "print(1)"' | grep -qx 1 || fail "a followed program does not start"
+# A kernel that starts it would start no more. One that starts another cudarun does not matter.
+mkdir -p "$work/before.jupyter/kernels/mine"
+kernel=$work/before.jupyter/kernels/mine/kernel.json
+printf '{"argv": ["%s", "python3"]}\n' "$to/bin/cudarun" >"$kernel"
+JUPYTER_DATA_DIR=$work/before.jupyter refuses "$kernel starts it" "bin/cudarun' hook jupyter --uninstall" "$install" --to "$to" --uninstall
+printf '{"argv": ["/other/bin/cudarun", "python3"]}\n' >"$kernel"
+export JUPYTER_DATA_DIR=$work/before.jupyter
 "$install" --to "$to" --uninstall >/dev/null
 said=$(LD_AUDIT="$to/lib/cudarun/follow.so" CUDARUN_TREE=// python3 -c "print(1)" 2>&1)
 [ "$said" = 1 ] || fail "what is left is not silent: $said"
