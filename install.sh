@@ -318,6 +318,7 @@ quoted() {
 
 take_away() {
     [ -f "$manifest" ] || fail "nothing is installed in $to" "say where it is with --to DIR"
+    shell=
     # A kernel or a service that starts it would start no more.
     for file in "${JUPYTER_DATA_DIR:-${XDG_DATA_HOME:-${HOME-}/.local/share}/jupyter}"/kernels/*/kernel.json \
         "${XDG_CONFIG_HOME:-${HOME-}/.config}"/systemd/user/*.d/zz-cudarun.conf /etc/systemd/system/*.d/zz-cudarun.conf; do
@@ -338,7 +339,6 @@ take_away() {
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "removed cudarun from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
-    shell=
     [ ! -f "$module" ] || printf '%s\n    %s\n' \
         "programs that are running may still name $module, which does nothing now; when they have ended (after a restart at the latest):" \
         "rm -r $(quoted "$to/lib/cudarun")"
