@@ -28,6 +28,21 @@ fn the_newest_entry_of_the_changelog_is_this_version() {
     assert!(newest.starts_with(env!("CARGO_PKG_VERSION")), "{newest}");
 }
 
+/// Each page is reached from a question.
+#[test]
+fn the_index_lists_every_page() {
+    let index = read("docs/README.md");
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") && name != "README.md" {
+            assert!(
+                index.contains(&format!("]({name})")),
+                "docs/README.md does not list {name}"
+            );
+        }
+    }
+}
+
 /// The list names every wrapper, so that its users find it there.
 #[test]
 fn the_list_of_wrappers_names_every_row_of_the_profile() {
