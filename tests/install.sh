@@ -78,7 +78,8 @@ sh -c "$("$to/bin/cudarun" export --follow)"$'\n''exec python3 -c "print(1)"' | 
 mkdir -p "$work/before.jupyter/kernels/mine"
 kernel=$work/before.jupyter/kernels/mine/kernel.json
 printf '{"argv": ["%s", "python3"]}\n' "$to/bin/cudarun" >"$kernel"
-JUPYTER_DATA_DIR=$work/before.jupyter refuses "$kernel starts it" "bin/cudarun' hook jupyter --uninstall" "$install" --to "$to" --uninstall
+if said=$(JUPYTER_DATA_DIR=$work/before.jupyter "$install" --to "$to" --uninstall 2>&1); then fail "it leaves a kernel that starts no more"; fi
+[[ $said == *"$kernel starts it"*"bin/cudarun' hook jupyter --uninstall" && -x $to/bin/cudarun ]] || fail "it says of a kernel: $said"
 printf '{"argv": ["/other/bin/cudarun", "python3"]}\n' >"$kernel"
 export JUPYTER_DATA_DIR=$work/before.jupyter
 "$install" --to "$to" --uninstall >/dev/null
