@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Ray, Jupyter, systemd and Podman,
-# and beside stand-ins of pixi, conda, an editor and model servers, with the very text of the documents, and each time without cudarun for comparison: tests/beside.sh [cudarun]
+# Starts programs beside the real direnv, environment modules, Lmod, mise, uv, Ray, Jupyter, debugpy, systemd and Podman,
+# and beside stand-ins of pixi, conda, an editor and model servers, with the very text of the documents, and each time
+# without cudarun for comparison: tests/beside.sh [cudarun]
 #
 # Needs root, for a mount namespace in which /opt, /srv, /run and /usr/local/bin are empty, what .ci/packages installs,
 # and the network for mise (by npm), uv, Jupyter, Ray, environment-modules and the schemas of Kubernetes; they are kept in
@@ -405,7 +406,8 @@ conda_environment() {
 conda_and_pixi() {
     local code prefix=/opt/conda/envs/my-env
     conda_environment "$prefix"
-    cat >/usr/local/bin/conda <<'EOF'
+    mkdir -p /opt/conda/bin
+    cat >/opt/conda/bin/conda <<'EOF'
 #!/bin/sh
 [ "$1 $2" = "run -n" ] || exit 2
 export CONDA_PREFIX=/opt/conda/envs/$3 CONDA_DEFAULT_ENV=$3 PATH=/opt/conda/envs/$3/bin:$PATH
@@ -427,25 +429,27 @@ task=$(sed -n "s/^$1 = \"\(.*\)\"/\1/p" pixi.toml)
 [ -z "$task" ] || eval "set -- $task"
 "$@"
 EOF
-    chmod +x /usr/local/bin/conda /usr/local/bin/pixi
+    chmod +x /opt/conda/bin/conda /usr/local/bin/pixi
     conda_environment "$PWD/pixi/.pixi/envs/default"
     cp train.py pixi/
-    export LD_LIBRARY_PATH=$trap_path
-    is "conda, the comparison" "0 $prefix/lib /opt/*/opt/parts" "$(bash -ec "${code//cudarun /}" 2>&1)"
+    export LD_LIBRARY_PATH=/opt/parts PATH=/opt/conda/bin:$PATH
+    is "conda, the comparison" "0 $prefix/lib /opt/parts" "$(bash -ec "${code//cudarun /}" 2>&1)"
     is "conda" "0 $prefix/lib" "$(bash -ec "$code" 2>&1)"
     code=$(block conda-run)
-    is "conda run, the comparison" "0 $prefix/lib /opt/*/opt/parts" "$(${code#cudarun } 2>&1)"
+    is "conda run, the comparison" "0 $prefix/lib /opt/parts" "$(${code#cudarun } 2>&1)"
     is "conda run" "0 $prefix/lib" "$($code 2>&1)"
+    is "explain conda run" "*$prefix/lib*" "$(eval "cudarun explain ${code#cudarun }" 2>&1)"
     (
         cd pixi
         prefix=$PWD/.pixi/envs/default
         code=$(block pixi)
-        is "pixi, the comparison" "0 /opt/*/opt/parts $prefix/lib" "$(${code#cudarun } 2>&1)"
+        is "pixi, the comparison" "0 /opt/parts $prefix/lib" "$(${code#cudarun } 2>&1)"
         is "pixi" "0 $prefix/lib" "$($code 2>&1)"
         is "cudarun in a task" "0 $prefix/lib" "$(pixi run train 2>&1)"
         exit "$failed"
     ) || failed=1
     unset LD_LIBRARY_PATH
+    PATH=${PATH#*:}
 }
 
 workers_of_ray() {
@@ -467,19 +471,21 @@ EOF
     (
         export PATH=$environment/bin:$PATH LD_LIBRARY_PATH=$trap_path RAY_USAGE_STATS_ENABLED=0
         code=$(block ray)
-        for name in as-it-is typed; do
+        for name in as-it-is typed daemon; do
             mkdir ray."$name"
         done
-        RAY_TMPDIR=$PWD/ray.as-it-is ${code#cudarun } >as-it-is 2>said &
-        RAY_TMPDIR=$PWD/ray.typed $code >typed 2>said.typed || cat said.typed
-        wait $!
-        is "a task of Ray, the comparison" "$mixed" "$(cat as-it-is)"
-        is "a task of Ray" "0 $whole" "$(cat typed)"
-        export RAY_TMPDIR=$PWD/ray.as-it-is
+        # They mostly wait, so they do it at once.
+        RAY_TMPDIR=$PWD/ray.as-it-is ${code#cudarun } >as-it-is 2>said.as-it-is &
+        RAY_TMPDIR=$PWD/ray.typed $code >typed 2>said.typed &
+        export RAY_TMPDIR=$PWD/ray.daemon
         code=$(block ray-start)
         ${code#cudarun } >said 2>&1
         is "a task of a daemon as it is" "$mixed" "$(cudarun python driver.py auto 2>said || cat said)"
         is "a task with an environment of its own" "0 $whole" "$(python runtime.py 2>said || cat said)"
+        wait
+        [ -s typed ] || cat said.typed
+        is "a task of Ray, the comparison" "$mixed" "$(cat as-it-is)"
+        is "a task of Ray" "0 $whole" "$(cat typed)"
         ray stop --force >/dev/null 2>&1
         $code >said 2>&1
         is "a task of a daemon" "0 $whole" "$(python driver.py auto 2>said || cat said)"
@@ -541,6 +547,38 @@ EOF
     chmod +x /usr/local/bin/code
     mkdir editors
     cp train.py editors/
+    # A debugger may run anything: the packages of its environment count.
+    package "$work/jupyter/.venv" debugged
+    echo 'import debugged' >editors/main.py
+    cat >editors/debug.py <<'EOF'
+# As VS Code starts main.py, with the variables of `.env` if there is one.
+import json, os, subprocess, sys
+adapter = subprocess.Popen([sys.executable, "-m", "debugpy.adapter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL)
+sent = 0
+def send(command, **arguments):
+    global sent
+    sent += 1
+    body = json.dumps({"seq": sent, "type": "request", "command": command, "arguments": arguments}).encode()
+    adapter.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    adapter.stdin.flush()
+
+lines = open(".env").read().splitlines() if os.path.exists(".env") else []
+send("initialize", adapterID="debugpy")
+send("launch", name="train", type="debugpy", request="launch", console="internalConsole", program=os.path.abspath("main.py"),
+     python=["python3"], cwd=os.getcwd(), env=dict(line.split("=", 1) for line in lines))
+event = None
+while event != "terminated" and (line := adapter.stdout.readline()):
+    adapter.stdout.readline()
+    message = json.loads(adapter.stdout.read(int(line.split()[1])))
+    event = message.get("event")
+    if event == "initialized":
+        send("configurationDone")
+    elif event == "output" and message["body"]["category"] == "stdout":
+        print(message["body"]["output"], end="", flush=True)
+    elif message.get("success") is False:
+        sys.exit(message["message"])
+EOF
     (
         cd editors
         export PATH=$work/jupyter/.venv/bin:$PATH LD_LIBRARY_PATH=$trap_path
@@ -554,6 +592,12 @@ profile = settings["terminal.integrated.profiles.linux"][settings["terminal.inte
 print(profile["path"], *profile["args"])')
         is "a terminal, the comparison" "$mixed" "$(bash <<<"python3 train.py" 2>&1)"
         is "a terminal" "0 $whole" "$($profile <<<"python3 train.py" 2>&1)"
+        is "a debugger, the comparison" "$mixed" "$(python3 debug.py 2>&1)"
+        bash -ec "$(block env-file)"
+        is "a debugger" "0 $whole" "$(python3 debug.py 2>&1)"
+        cp .env before
+        cudarun bash -ec "$(block env-file)"
+        is "the file from a shell that follows" "$(cat before)" "$(cat .env)"
         exit "$failed"
     ) || failed=1
 }
