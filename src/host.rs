@@ -114,6 +114,13 @@ impl Host {
         ))
     }
 
+    /// The numbers of the processes, in the order of their text.
+    pub fn processes(&self) -> Vec<u32> {
+        let entries = self.list(Path::new("/proc")).unwrap_or_default();
+        let names = entries.iter().filter_map(|entry| entry.name.to_str());
+        names.filter_map(|name| name.parse().ok()).collect()
+    }
+
     /// The machine with these files, entered at `cwd` with `env`.
     pub fn of_tree(tree: FileTree, env: Environment, cwd: PathBuf) -> Host {
         Host::rerooted(Root::Tree(Arc::new(tree)), env, cwd)

@@ -8,7 +8,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{catalog, soname_number};
-use crate::environment::Environment;
 use crate::formats::elf;
 use crate::formats::maps::mapped_paths;
 use crate::host::{FileId, Host};
@@ -16,7 +15,7 @@ use crate::inventory::{self, Inventory, Scope, source_names};
 use crate::launch;
 use crate::loader::search::FoundBy;
 use crate::parallel;
-use crate::predict::supply::{FamilySupply, SupplyFault, given};
+use crate::predict::supply::{FamilySupply, SupplyFault, directory_of, given};
 use crate::predict::{MappedWhen, Predicted, Prediction, is_nvidias};
 use crate::variables;
 use crate::version::Version;
@@ -72,8 +71,13 @@ pub struct RunningLibrary {
 #[derive(Clone, Debug)]
 pub struct MixedFamily {
     pub family: String,
-    /// The directory and the version of each.
-    pub installations: Vec<(PathBuf, Option<Version>)>,
+    pub installations: Vec<MixedInstallation>,
+}
+
+#[derive(Clone, Debug)]
+pub struct MixedInstallation {
+    pub directory: PathBuf,
+    pub version: Option<Version>,
 }
 
 /// Why a process that was asked for cannot be told about.
@@ -117,7 +121,7 @@ pub fn processes(
     only: Option<u32>,
     scan: impl Fn(&Host, &Scope) -> Inventory,
 ) -> Result<RunningProcesses, NotShown> {
-    let pids = only.map_or_else(|| all(host), |pid| vec![pid]);
+    let pids = only.map_or_else(|| host.processes(), |pid| vec![pid]);
     let mut running = RunningProcesses::default();
     let mut by_root: BTreeMap<ProcessRoot, Vec<Observed>> = BTreeMap::new();
     for look in parallel::map(&pids, |pid| look_at(host, *pid)) {
@@ -148,12 +152,6 @@ pub fn processes(
     }
     running.processes.sort_by_key(|process| process.pid);
     Ok(running)
-}
-
-fn all(host: &Host) -> Vec<u32> {
-    let entries = host.list(Path::new("/proc")).unwrap_or_default();
-    let names = entries.iter().filter_map(|entry| entry.name.to_str());
-    names.filter_map(|name| name.parse().ok()).collect()
 }
 
 fn look_at(host: &Host, pid: u32) -> Look {
@@ -209,7 +207,7 @@ fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) ->
         pid,
         uid: host.stat(directory).ok()?.uid,
         program: host.read_link(&directory.join("exe")).ok()?,
-        started_by_cudarun: was_decided(host, directory, &read("environ")),
+        started_by_cudarun: was_decided(host, directory, &words(&read("environ"))),
         container: container(&read("cgroup")),
         is_elsewhere: false,
         libraries: Vec::new(),
@@ -242,27 +240,23 @@ fn words(bytes: &[u8]) -> Vec<OsString> {
 }
 
 /// True if the environment that a process began with says that cudarun decided about it.
-fn was_decided(host: &Host, directory: &Path, environment: &[u8]) -> bool {
-    let mut env = Environment::default();
-    for entry in words(environment) {
-        let bytes = entry.as_bytes();
-        if let Some(equals) = memchr::memchr(b'=', bytes) {
-            env.set(
-                OsStr::from_bytes(&bytes[..equals]),
-                OsStr::from_bytes(&bytes[equals + 1..]),
-            );
-        }
-    }
-    let Some(tree) = env.non_empty(variables::TREE) else {
+fn was_decided(host: &Host, directory: &Path, environment: &[OsString]) -> bool {
+    let value = |name: &str| {
+        let mut entries = environment.iter();
+        let of_name = |entry: &OsString| {
+            let value = entry.as_bytes().strip_prefix(name.as_bytes())?;
+            Some(value.strip_prefix(b"=")?.to_owned())
+        };
+        entries.find_map(of_name).filter(|value| !value.is_empty())
+    };
+    let Some(tree) = value(variables::TREE) else {
         // Started with --no-follow.
-        return [variables::VIEW, variables::PINS]
-            .iter()
-            .any(|name| env.non_empty(name).is_some());
+        return value(variables::VIEW).is_some() || value(variables::PINS).is_some();
     };
     let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
     let executable = host.stat(&directory.join("exe")).ok().map(|stat| stat.id);
     launch::was_decided(
-        tree,
+        OsStr::from_bytes(&tree),
         process_in_namespace(&read("status")),
         &read("stat"),
         executable,
@@ -380,26 +374,21 @@ fn is_mixed(supply: &FamilySupply<'_>, inventory: &Inventory) -> bool {
         versions.insert((version, installation.and_then(|one| one.cuda)));
         are_known &= version.is_some();
     }
-    let is_several = matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice));
-    is_several && (versions.len() > 1 || !are_known)
+    fault.is_some_and(SupplyFault::is_of_several) && (versions.len() > 1 || !are_known)
 }
 
 impl MixedFamily {
     fn new(family: &str, supply: &FamilySupply<'_>) -> MixedFamily {
-        let installations =
-            supply
-                .installations
-                .iter()
-                .map(|(installation, files)| match installation {
-                    Some(installation) => (installation.directory.clone(), installation.version),
-                    None => (
-                        files[0].path.parent().unwrap_or(Path::new("/")).to_owned(),
-                        None,
-                    ),
-                });
+        let mut installations = Vec::new();
+        for (installation, files) in &supply.installations {
+            installations.push(MixedInstallation {
+                directory: directory_of(*installation, files).to_owned(),
+                version: installation.and_then(|installation| installation.version),
+            });
+        }
         MixedFamily {
             family: family.to_owned(),
-            installations: installations.collect(),
+            installations,
         }
     }
 }

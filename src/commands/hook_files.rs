@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::doctor::environment;
 use super::{Exit, print};
 use crate::cli::{Common, Hook};
 use crate::error::{Error, TypedReason};
@@ -21,7 +22,8 @@ pub(super) fn jupyter(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
         return remove_kernels(host, common, hook, &directory);
     }
     let python = hook.what.as_deref().unwrap_or(OsStr::new("python3"));
-    let kernel = jupyter::kernel(host, python, name)?.map_err(fault)?;
+    let python = environment(host, python)?;
+    let kernel = jupyter::kernel(host, &python, name).map_err(fault)?;
     let file = jupyter::file(&directory, &kernel.name);
     let own = own(host)?;
     let Some(own) = own.to_str() else {

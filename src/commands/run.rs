@@ -116,18 +116,20 @@ fn become_program(
     };
     let proven = facts.prove(&mut decision, &proof)?;
     let when = proof_time(&facts, start.verify);
-    let misses_gpu = misses_gpu(&facts, &decision, &proven.verdict);
-    if launch::is_replaced() && misses_gpu {
-        say(&report::does_not_start(&facts.program.words, &parent(host)));
-        launch::refuse();
-    } else if launch::is_replaced() && matches!(proven.verdict, Verdict::Failed { .. }) {
+    let has_failed = matches!(proven.verdict, Verdict::Failed { .. });
+    if misses_gpu(&facts, &decision, &proven.verdict) {
+        if launch::is_replaced() {
+            say(&report::does_not_start(&facts.program.words, &parent(host)));
+            launch::refuse();
+        }
+        if !has_failed {
+            let style = Style::stderr(common.color).of(host);
+            let text = report::gpu_not_proved(&proven.verdict, &facts.program.words, style);
+            report::say(&style.page(&text));
+            return Ok(Exit::Refused);
+        }
+    } else if launch::is_replaced() && has_failed {
         // A set that cannot be proved is no reason to stop what nobody typed `cudarun` for.
-        return Ok(Exit::Refused);
-    }
-    if misses_gpu && !matches!(proven.verdict, Verdict::Failed { .. }) {
-        let style = Style::stderr(common.color).of(host);
-        let text = report::gpu_not_proved(&proven.verdict, &facts.program.words, style);
-        report::say(&style.page(&text));
         return Ok(Exit::Refused);
     }
     if !say_proof(&decision, &proven, when, common) {
@@ -254,7 +256,7 @@ fn must_be_refused(facts: &StartFacts<'_>) -> bool {
             .into_values()
             .any(|supply| {
                 let fault = supply.fault(&facts.inventory);
-                matches!(fault, Some(SupplyFault::Mixed | SupplyFault::Twice))
+                fault.is_some_and(SupplyFault::is_of_several)
             })
 }
 

@@ -229,17 +229,10 @@ impl<'h> Store<'h> {
         // The kernel shows real paths.
         let real = self.host.canonical(&entry.directory);
         let path = real.as_ref().unwrap_or(&entry.directory).as_os_str();
-        let processes = self.host.list(Path::new("/proc")).unwrap_or_default();
-        for process in processes {
-            let maps = Path::new("/proc").join(&process.name).join("maps");
-            if process.name.as_bytes().iter().all(u8::is_ascii_digit)
-                && let Ok(maps) = fs::read(maps)
-                && memchr::memmem::find(&maps, path.as_bytes()).is_some()
-            {
-                return true;
-            }
-        }
-        false
+        self.host.processes().into_iter().any(|process| {
+            let maps = fs::read(format!("/proc/{process}/maps"));
+            maps.is_ok_and(|maps| memchr::memmem::find(&maps, path.as_bytes()).is_some())
+        })
     }
 }
 

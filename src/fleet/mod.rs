@@ -20,4 +20,4 @@ pub use differences::{Difference, differences};
 pub use groups::{Described, EqualMachines, Unread, find};
 pub use hosts::{host_list, is_host};
 pub use privacy::{HOME, hidden, is_kept};
-pub use required::{There, UnmetRequirement, lacking};
+pub use required::{NO_GPU, There, UnmetRequirement, lacking};

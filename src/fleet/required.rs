@@ -12,8 +12,8 @@ use crate::requirements::{
 use crate::settings::lock::LockedFamily;
 use crate::version::{ComputeCapability, Version};
 
-/// The word of a description without a GPU.
-const NO_GPU: &str = "none";
+/// The word for the GPUs of a machine without one.
+pub const NO_GPU: &str = "none";
 
 /// A requirement that does not hold on a machine, or of which its description does not tell.
 #[derive(Debug)]

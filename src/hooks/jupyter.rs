@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::error::Error;
 use crate::host::Host;
-use crate::program::{self, Command, Pip, StepKind};
+use crate::program::{Pip, Program, ResolveStep, StepKind};
 
 /// The file of a kernel in its directory.
 const FILE: &str = "kernel.json";
@@ -87,10 +86,9 @@ pub fn file(directory: &Path, name: &str) -> PathBuf {
 
 /// The name as Jupyter looks it up.
 pub fn checked_name(name: &str) -> Result<String, NoKernel> {
-    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if name.is_empty()
         || name.len() > 200
-        || !name.bytes().all(is_valid)
+        || !name.chars().all(may_be_in_name)
         || name.bytes().all(|byte| byte == b'.')
     {
         return Err(NoKernel::Name {
@@ -100,25 +98,10 @@ pub fn checked_name(name: &str) -> Result<String, NoKernel> {
     Ok(name.to_lowercase())
 }
 
-/// The kernel of the Python that starts by this word, under this name or one of its environment's. Fails with
-/// [`NoKernel`] in the inner result.
-pub fn kernel(
-    host: &Host,
-    python: &OsStr,
-    name: Option<&str>,
-) -> Result<Result<Kernel, NoKernel>, Error> {
-    let command = Command {
-        program: python.to_owned(),
-        arguments: Vec::new(),
-    };
-    let read = program::environment(host, &command)?;
-    Ok(kernel_of(host, &read, name))
-}
-
-fn kernel_of(host: &Host, read: &program::Program, name: Option<&str>) -> Result<Kernel, NoKernel> {
-    let is_plain = |step: &program::ResolveStep| {
-        matches!(step.how, StepKind::Path | StepKind::Link | StepKind::Shim)
-    };
+/// The kernel of a Python, by its environment, under this name or one of its environment's.
+pub fn kernel(host: &Host, read: &Program, name: Option<&str>) -> Result<Kernel, NoKernel> {
+    let is_plain =
+        |step: &ResolveStep| matches!(step.how, StepKind::Path | StepKind::Link | StepKind::Shim);
     // A shim decides by the current directory, which is another one for each notebook.
     let shim = read.steps.iter().rfind(|step| step.how == StepKind::Shim);
     let path = host.absolute(shim.map_or(&read.path, |step| &step.to));
@@ -176,13 +159,17 @@ fn environment_name(prefix: &Path) -> Option<String> {
 
 /// Every character that the name of a kernel may not have, as `-`.
 fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let all = text.chars().take(100);
-    all.map(|c| if plain(c) { c } else { '-' }).collect()
+    all.map(|c| if may_be_in_name(c) { c } else { '-' })
+        .collect()
+}
+
+fn may_be_in_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "._-".contains(character)
 }
 
 /// `3.12`, by the name of the executable or of a directory of its packages.
-fn version(read: &program::Program) -> Option<String> {
+fn version(read: &Program) -> Option<String> {
     let files = read.executable.iter();
     let mut names = files
         .chain(&read.site_packages)

@@ -81,7 +81,7 @@ fn check_supply<'a>(
     }
     // Two installations of one version do no harm.
     if let Some(fault) = supply.fault(inventory)
-        && (versions.len() > 1 || !matches!(fault, SupplyFault::Mixed | SupplyFault::Twice))
+        && (versions.len() > 1 || !fault.is_of_several())
     {
         return Some(Trouble::Faulty {
             family: &pick.installation.family,

@@ -1,6 +1,7 @@
 //! Groups predicted files by family and installation, and finds what is wrong with them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crate::inventory::{Installation, Inventory, Origin};
 use crate::predict::{Predicted, Prediction};
@@ -20,6 +21,24 @@ pub enum SupplyFault {
     Twice,
     /// Its parts come from two installations.
     Mixed,
+}
+
+impl SupplyFault {
+    /// True if files come from several installations.
+    pub fn is_of_several(self) -> bool {
+        matches!(self, SupplyFault::Twice | SupplyFault::Mixed)
+    }
+}
+
+/// The directory of an installation, or else of the first of these files.
+pub fn directory_of<'a>(
+    installation: Option<&'a Installation>,
+    files: &[&'a Predicted],
+) -> &'a Path {
+    match installation {
+        Some(installation) => &installation.directory,
+        None => files[0].path.parent().unwrap_or(Path::new("/")),
+    }
 }
 
 impl<'a> FamilySupply<'a> {

@@ -19,7 +19,7 @@ use crate::doctor::{
     Detail, Examination, Finding, FindingEvidence, JudgedElement, StartupLine, Stops, named, titled,
 };
 use crate::fleet::{
-    DoctorPage, ExaminedProgram, SectionSummary, ShownCache, ShownElement, ShownEvidence,
+    DoctorPage, ExaminedProgram, NO_GPU, SectionSummary, ShownCache, ShownElement, ShownEvidence,
     ShownFinding, ShownLibrary,
 };
 use crate::inventory::{Inventory, Problem};
@@ -455,7 +455,7 @@ pub(super) fn gpus(examination: &Examination, inventory: &Inventory) -> String {
     match models.as_slice() {
         [] if surroundings.is_wsl => "the GPUs of Windows".to_owned(),
         [] if surroundings.is_tegra => "the GPU of the processor".to_owned(),
-        [] if inventory.devices.is_empty() => "none".to_owned(),
+        [] if inventory.devices.is_empty() => NO_GPU.to_owned(),
         [] => counted(inventory.devices.len(), "device node"),
         [only] => only.clone(),
         [first, rest @ ..] if rest.iter().all(|model| model == first) => {

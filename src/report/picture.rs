@@ -1,7 +1,7 @@
 //! A picture of the libraries that a program gets without cudarun and with it, and of the directories that they come from, as
 //! SVG. It says in words, too, what it shows.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::explain::Explanation;
 use super::page::escape;
@@ -10,7 +10,7 @@ use super::words;
 use crate::catalog::display_name;
 use crate::inventory::Inventory;
 use crate::predict::Prediction;
-use crate::predict::supply::{SupplyFault, given};
+use crate::predict::supply::{SupplyFault, directory_of, given};
 use crate::program::Program;
 use crate::running::{RunningProcess, RunningProcesses};
 use crate::text::{list, show};
@@ -100,11 +100,8 @@ impl Picture {
                 let version = installation.and_then(|one| one.version);
                 one.versions
                     .extend(version.map(|version| version.to_string()));
-                let directory: PathBuf = match installation {
-                    Some(installation) => installation.directory.clone(),
-                    None => files[0].path.parent().unwrap_or(Path::new("/")).to_owned(),
-                };
-                one.places.push(words::place(&directory, Some(program)));
+                let directory = directory_of(*installation, files);
+                one.places.push(words::place(directory, Some(program)));
             }
             one.versions.dedup();
             families.push(one);
@@ -114,31 +111,27 @@ impl Picture {
 
     /// Shows the files that a process has mapped.
     fn of_process(process: &RunningProcess) -> Picture {
-        let mut families: Vec<FamilyBox> = Vec::new();
-        for library in &process.libraries {
-            let Some(family) = &library.family else {
-                continue;
+        let libraries = process.libraries.iter();
+        let of_families = libraries.filter_map(|one| Some((one.family.as_deref()?, one)));
+        let mut families = Vec::new();
+        for (family, libraries) in words::grouped(of_families) {
+            let is_mixed = process.mixed.iter().any(|mixed| mixed.family == family);
+            let mut one = FamilyBox {
+                name: display_name(family).to_owned(),
+                versions: Vec::new(),
+                places: Vec::new(),
+                fault: is_mixed.then(|| given_fault(SupplyFault::Mixed)),
             };
-            let name = display_name(family);
-            if !families.iter().any(|one| one.name == name) {
-                let is_mixed = process.mixed.iter().any(|mixed| mixed.family == *family);
-                families.push(FamilyBox {
-                    name: name.to_owned(),
-                    versions: Vec::new(),
-                    places: Vec::new(),
-                    fault: is_mixed.then(|| given_fault(SupplyFault::Mixed)),
-                });
-            }
-            let one = families.iter_mut().find(|one| one.name == name);
-            if let Some(one) = one {
+            for library in libraries {
                 let version = library.version.map(|version| version.to_string());
+                let is_new = |version: &String| !one.versions.contains(version);
+                one.versions.extend(version.filter(is_new));
                 let place = show(library.path.parent().unwrap_or(Path::new("/")));
-                one.versions
-                    .extend(version.filter(|version| !one.versions.contains(version)));
                 if !one.places.contains(&place) {
                     one.places.push(place);
                 }
             }
+            families.push(one);
         }
         Picture(families)
     }

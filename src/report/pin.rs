@@ -91,9 +91,10 @@ pub fn repaired(
     };
     let mut lines = Vec::new();
     for (family, mut supply) in given(before, inventory) {
-        let Some(SupplyFault::Mixed | SupplyFault::Twice) = supply.fault(inventory) else {
+        let fault = supply.fault(inventory);
+        if !fault.is_some_and(SupplyFault::is_of_several) {
             continue;
-        };
+        }
         let mut picks = plan.picks.iter().map(|pick| &pick.installation);
         let Some(picked) = picks.find(|picked| picked.family == family) else {
             continue;

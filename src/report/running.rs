@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::{counted, joined, version};
+use super::words::{joined, version};
 use crate::catalog::display_name;
 use crate::running::{RunningProcess, RunningProcesses};
 use crate::text::show;
@@ -60,13 +60,16 @@ pub fn running(
         }
     }
     if running.unreadable > 0 {
-        let count = counted(running.unreadable, "further one");
+        let others = match running.unreadable {
+            1 => "1 other process".to_owned(),
+            count => format!("{count} other processes"),
+        };
         let why = if own_user == 0 {
             "the kernel refuses it to root"
         } else {
             "only their users and root may"
         };
-        let line = format!("{count} could not be looked at: {why}");
+        let line = format!("{others} could not be looked at: {why}");
         text.push_str(&format!("\n{}\n", style.dim(&line)));
     }
     text + &style.next(&next(running, only, own_user))
@@ -178,10 +181,11 @@ fn place(process: &RunningProcess) -> String {
 fn mixed(process: &RunningProcess, style: Style) -> String {
     let mut rows = Vec::new();
     for mixed in &process.mixed {
-        for (directory, of) in &mixed.installations {
+        for installation in &mixed.installations {
+            let version = version(installation.version.as_ref());
             rows.push(vec![
-                format!("{} {}", display_name(&mixed.family), version(of.as_ref())),
-                show(directory),
+                format!("{} {version}", display_name(&mixed.family)),
+                show(&installation.directory),
             ]);
         }
     }

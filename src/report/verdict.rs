@@ -1,8 +1,7 @@
 //! The verdict of a proof, and its steps.
 
-use std::path::Path;
-
 use std::ffi::OsString;
+use std::path::Path;
 
 use super::Style;
 use super::causes;
@@ -46,7 +45,9 @@ pub fn not_kept(changed: &Path) -> String {
 /// One line for a start with `-v`, or if nothing could be proved.
 pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
     match verdict {
-        Verdict::Skipped { why } => format!("cudarun: not proved: {}\n", skip(*why)),
+        Verdict::Skipped { .. } | Verdict::Busy { .. } => {
+            format!("cudarun: not proved: {}\n", why_not_proved(verdict))
+        }
         Verdict::Passed { proof } => {
             let names: Vec<String> = proof.finding.gpus.iter().map(name).collect();
             let processors = if names.is_empty() {
@@ -60,21 +61,24 @@ pub fn proof_line(verdict: &Verdict, is_known: bool) -> String {
                 proof.milliseconds
             )
         }
-        Verdict::Busy { proof } => {
-            let reasons = busy_gpus(&proof.finding).join("; ");
-            format!("cudarun: not proved: {reasons}\n")
-        }
         Verdict::Failed { .. } => String::new(),
+    }
+}
+
+fn why_not_proved(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Skipped { why } => skip(*why).to_owned(),
+        Verdict::Busy { proof } => busy_gpus(&proof.finding).join("; "),
+        Verdict::Passed { .. } | Verdict::Failed { .. } => String::new(),
     }
 }
 
 /// The end of a start that demands a GPU and whose libraries could not be proved there.
 pub fn gpu_not_proved(verdict: &Verdict, words: &[OsString], style: Style) -> String {
-    let line = proof_line(verdict, false);
-    let line = line.trim_start_matches("cudarun: ");
     format!(
-        "{} a GPU is required, but its libraries are {line}\n{} cudarun verify {}\n",
+        "{} a GPU is required, but its libraries are not proved: {}\n\n{} cudarun verify {}\n",
         style.error("error:"),
+        why_not_proved(verdict),
         style.hint("hint:"),
         shell_words(words)
     )

@@ -2,7 +2,9 @@
 
 use super::object::{each, object, path};
 use crate::catalog::display_name;
-use crate::running::{MixedFamily, RunningLibrary, RunningProcess, RunningProcesses};
+use crate::running::{
+    MixedFamily, MixedInstallation, RunningLibrary, RunningProcess, RunningProcesses,
+};
 
 object!(RunningObject(running: RunningProcesses) {
     "processes": each(&running.processes, ProcessObject),
@@ -33,7 +35,10 @@ object!(RunningLibraryObject(library: RunningLibrary) {
 object!(MixedObject(mixed: MixedFamily) {
     "family": mixed.family,
     "name": display_name(&mixed.family),
-    "installations": each(&mixed.installations, |(directory, version)| {
-        serde_json::json!({ "directory": path(directory), "version": version })
-    }),
+    "installations": each(&mixed.installations, MixedInstallationObject),
+});
+
+object!(MixedInstallationObject(installation: MixedInstallation) {
+    "directory": path(&installation.directory),
+    "version": installation.version,
 });
