@@ -69,7 +69,7 @@ pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     nodes
 }
 
-/// True for the path of a [`nodes`] file.
+/// True for the path of a GPU's device file: `/dev/nvidia0` and its siblings, on WSL `/dev/dxg`.
 pub fn is_device(path: &Path) -> bool {
     let name = path.strip_prefix("/dev").ok().and_then(Path::to_str);
     name.is_some_and(is_node)
