@@ -108,7 +108,19 @@ build() {
     # On a terminal, cargo shows how far it is.
     quiet=--quiet
     [ ! -t 2 ] || quiet=
+    alive=
+    if [ -n "$quiet" ]; then
+        # What is left of the sleep at the end must keep no pipe open.
+        (minutes=0 && while sleep 60 >/dev/null 2>&1; do
+            minutes=$((minutes + 1)) && echo "still building after $minutes min"
+        done) &
+        alive=$!
+        trap 'kill "$alive" 2>/dev/null || true' EXIT
+        trap 'exit 1' HUP INT TERM
+    fi
     (cd "$here" && CARGO_TARGET_DIR=$target cargo build $quiet --release --locked)
+    [ -z "$alive" ] || kill "$alive" 2>/dev/null || true
+    alive=
     program=$target/release/cudarun manual=$here/docs/cudarun.1
     bash=$here/completions/cudarun.bash zsh=$here/completions/_cudarun fish=$here/completions/cudarun.fish
 }
@@ -338,7 +350,12 @@ take_away() {
     # Files that others have put there since stay.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "removed cudarun from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
-    echo "what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun, and lines that you added to a start-up file are still there"
+    echo "and what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun"
+    config=${XDG_CONFIG_HOME:-${HOME-}/.config}
+    for file in "${HOME-}"/.bashrc "${HOME-}"/.bash_profile "${HOME-}"/.profile "${ZDOTDIR:-${HOME-}}"/.zshrc "$config/fish/config.fish"; do
+        lines=$(grep -n cudarun "$file" 2>/dev/null) || continue
+        printf 'remove from %s:\n%s\n' "$file" "$lines"
+    done
     [ ! -f "$module" ] || printf '%s\n    %s\n' \
         "programs that are running may still name $module, which does nothing now; when they have ended (after a restart at the latest):" \
         "rm -r $(quoted "$to/lib/cudarun")"

@@ -4,6 +4,7 @@
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
+mod device_watch;
 mod inheritance;
 mod relay;
 mod replacement;
@@ -38,6 +39,7 @@ use inheritance::restore_inherited;
 use relay::Relay;
 use replacement::{SealedStart, c_texts};
 
+pub use device_watch::DeviceWatch;
 pub use inheritance::{has_output, record_inherited};
 pub use replacement::{
     become_it, enter, executed_file, followed_by, is_replaced, refuse, tree_change,

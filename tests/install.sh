@@ -135,7 +135,12 @@ mkdir "$home"
 in_new_shell "$install" --archive "$work/$name.tar.gz" >/dev/null
 printf '%s\n' '. /usr/share/bash-completion/bash_completion' "PATH=\"\$HOME/.local/bin:\$PATH\"" >"$home/.bashrc"
 completes || fail "bash-completion does not find it"
-away in_new_shell "$install" --uninstall
+# shellcheck disable=SC2016  # a line as a person adds it
+echo 'eval "$(cudarun hook bash)"' >>"$home/.bashrc"
+said=$(in_new_shell "$install" --uninstall)
+# shellcheck disable=SC2016
+[[ $said == *"remove from $home/.bashrc:"$'\n3:eval "$(cudarun hook bash)"\n'* ]] || fail "it does not say which line is left: $said"
+rm -r "$home/.local/lib/cudarun" && rmdir "$home/.local/lib" "$home/.local"
 [ "$(ls -A "$home")" = .bashrc ] || fail "it leaves traces in a home"
 rm -r "$home"
 

@@ -22,9 +22,9 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::fleet::{self, Description, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
-use crate::launch::{self, Exec};
+use crate::launch::{self, DeviceWatch, Exec};
 use crate::pin::Decision;
-use crate::pipeline::{Change, FailedStart, ProofOptions, Request, StartFacts};
+use crate::pipeline::{self, Change, FailedStart, ProofOptions, Request, StartFacts};
 use crate::program::Command;
 use crate::report::{self, Diagnosis, ProgramChoice, Style};
 use crate::settings::resolve::Purpose;
@@ -179,6 +179,7 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
         program: &[],
         choice: ProgramChoice::Named,
         text_origin: TextOrigin::Here,
+        has_opened_gpu: None,
         left_out: *left_out,
         is_empty: *is_empty,
     }
@@ -403,10 +404,12 @@ pub(super) fn watch(
     // Made with the first piece, since most programs write nothing to standard error.
     let mut reader: Option<LogReader> = None;
     crash::has_started();
+    let devices = pipeline::device_watch(facts.host);
     let status = launch::run_relayed(&exec, |piece| {
         reader.get_or_insert_default().take_live(piece);
     })?;
-    if reader.is_none() && status.success() && !options.is_some_and(|options| options.json) {
+    let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
+    if options.is_none() && reader.is_none() && status.success() {
         return Ok(Exit::Program(status));
     }
     let log = reader.unwrap_or_default().finish();
@@ -415,6 +418,7 @@ pub(super) fn watch(
         status,
         command,
         is_pinned: change.is_some(),
+        has_opened_gpu,
     };
     if facts.program.needs_nothing() && !log.chain.leading.is_empty() {
         // No library was looked for, because the program shows no need of one. Its failure may.
@@ -448,6 +452,7 @@ struct Ended<'e> {
     status: ExitStatus,
     command: &'e Command,
     is_pinned: bool,
+    has_opened_gpu: Option<bool>,
 }
 
 impl Ended<'_> {
@@ -463,6 +468,7 @@ impl Ended<'_> {
             status,
             command,
             is_pinned,
+            has_opened_gpu,
         } = *self;
         let style = Style::stderr(common.color).of(facts.host);
         let words: Vec<OsString> = std::iter::once(&command.program)
@@ -471,6 +477,7 @@ impl Ended<'_> {
             .collect();
         let text = Diagnosis {
             program: &words,
+            has_opened_gpu,
             ..known_from_text(log)
         };
         let is_json = options.is_some_and(|options| options.json);
@@ -511,6 +518,11 @@ impl Ended<'_> {
             _ if is_json || options.is_none() => {}
             ProgramEnd::OnTheCpu(message) => {
                 report::say(&style.page(&report::on_the_cpu(message)));
+            }
+            ProgramEnd::Nothing
+                if status.success() && has_opened_gpu == Some(false) && decision.expects_gpu() =>
+            {
+                report::say(&style.page(&report::unused_gpu(&words, style)));
             }
             ProgramEnd::Unknown if !is_told => {
                 report::say(&style.page(&report::unknown_failure(&command.program, status, style)));

@@ -38,16 +38,9 @@ pub(super) fn jupyter(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
             python: before.python.clone(),
         }));
     }
+    let others = jupyter::all(host, &directory).into_iter();
     let made = before.map(|before| before.made);
-    let made = made.unwrap_or_else(|| {
-        let missing = storage::missing_directories(host, &file);
-        // The last one that goes takes the directories that were made for the first.
-        let others = jupyter::all(host, &directory);
-        others
-            .iter()
-            .map(|other| other.made)
-            .fold(missing, usize::max)
-    });
+    let made = made.unwrap_or_else(|| to_make(host, &file, others.map(|other| other.made)));
     let text = report::kernelspec(&kernel, own, made);
     if hook.print {
         print(&text)?;
@@ -110,10 +103,7 @@ pub(super) fn systemd(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
     };
     let file = &service.drop_in;
     let made = systemd::made(host, file).map_err(fault)?;
-    let made = made.unwrap_or_else(|| {
-        let missing = storage::missing_directories(host, file);
-        manager.made_before(host).fold(missing, usize::max)
-    });
+    let made = made.unwrap_or_else(|| to_make(host, file, manager.made_before(host)));
     let text = report::drop_in(&service, made);
     if hook.print {
         print(&text)?;
@@ -163,6 +153,12 @@ fn unwritten(
         error,
         command: report::as_root(own, unit, is_removal),
     })
+}
+
+/// How many directories above a new file are of cudarun's, by those that it needs and those that were made for other files: the last
+/// file that goes takes them.
+fn to_make(host: &Host, file: &Path, others: impl Iterator<Item = usize>) -> usize {
+    others.fold(storage::missing_directories(host, file), usize::max)
 }
 
 fn own(host: &Host) -> Result<PathBuf, Error> {

@@ -14,7 +14,6 @@ use crate::pipeline::{self, Change, Request, WatchedRun};
 use crate::program::Command;
 use crate::report::{self, Style};
 use crate::settings::resolve::Purpose;
-use crate::solve::Pick;
 use crate::storage::Delivery;
 
 /// Reports what the model of the loader expects.
@@ -106,11 +105,9 @@ fn watch(
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {
-        let plan = decision.outcome.plan();
-        let expects_gpu = plan.is_some_and(|plan| plan.picks.iter().any(Pick::is_imported));
         style.page(&report::observation(
             &observation,
-            expects_gpu,
+            decision.expects_gpu(),
             options.all,
             &options.words,
             style,

@@ -11,7 +11,7 @@ use crate::host::{Host, Unsafe, judge_file};
 
 const NAME: &str = "zz-cudarun.conf";
 /// A file of ours begins with this, and then the number of directories that were made for it.
-pub const MARK: &str = "# cudarun hook systemd, directories made: ";
+pub const MARK: &str = "# Written by `cudarun hook systemd`; `--uninstall` removes it and as many directories above it: ";
 const SERVICE: &str = ".service";
 const OTHER_KINDS: &[&str] = &[
     "automount",

@@ -59,7 +59,7 @@ pub(super) fn devices(scan: &mut ScanContext<'_>) -> Vec<PathBuf> {
 }
 
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
-pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
+pub fn nodes(host: &Host) -> Vec<PathBuf> {
     let mut nodes = Vec::new();
     for entry in host.list(Path::new("/dev")).unwrap_or_default() {
         if entry.name.to_str().is_some_and(is_node) {

@@ -7,7 +7,7 @@ use super::view::ViewSpec;
 use crate::loader::process::LoadFailure;
 use crate::modes::Mode;
 use crate::predict::{MissingLibrary, Predicted, Prediction};
-use crate::solve::Outcome;
+use crate::solve::{Outcome, Pick};
 use crate::version::Version;
 
 /// How a plan is pinned.
@@ -55,6 +55,12 @@ impl Decision {
         self.pinned
             .as_ref()
             .map_or(&[], |pinned| &pinned.after.missing)
+    }
+
+    /// True if something that the program surely imports asks for libraries of the plan.
+    pub fn expects_gpu(&self) -> bool {
+        let plan = self.outcome.plan();
+        plan.is_some_and(|plan| plan.picks.iter().any(Pick::is_imported))
     }
 
     /// True if there is no set, or no way to make the loader take it.

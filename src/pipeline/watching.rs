@@ -10,7 +10,9 @@ use super::publish::{Change, publish_module};
 use super::start_facts::StartFacts;
 use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
-use crate::launch::{self, Exec};
+use crate::host::Host;
+use crate::inventory;
+use crate::launch::{self, DeviceWatch, Exec};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
@@ -55,12 +57,20 @@ impl WatchedRun {
         facts: &StartFacts<'_>,
         plan: Option<&Plan>,
     ) -> Result<(ExitStatus, ObservedProcess), Error> {
+        let devices = device_watch(facts.host);
         let status = launch::run(&self.exec)?;
+        let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
         let log = facts.host.read(self.log.path()).unwrap_or_default();
         let records = audit_log::records(&log);
-        let observed = ObservedProcess::new(facts.host, records, &facts.program, plan);
+        let observed =
+            ObservedProcess::new(facts.host, records, &facts.program, plan, has_opened_gpu);
         Ok((status, observed))
     }
+}
+
+/// Watches the GPUs of this machine from now on.
+pub fn device_watch(host: &Host) -> Option<DeviceWatch> {
+    DeviceWatch::of(&inventory::gpu_devices(host))
 }
 
 /// The files that the program is expected to map, pinned or as it is.

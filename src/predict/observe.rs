@@ -25,6 +25,8 @@ pub struct ObservedProcess {
     pub has_plan: bool,
     /// True if some process opened the driver's library, without which no GPU is used.
     pub has_opened_driver: bool,
+    /// False if no process opened a GPU's device file; `None` without a GPU, or where nobody can tell.
+    pub has_opened_gpu: Option<bool>,
 }
 
 /// A process from one exec to the next, or from a fork on.
@@ -64,6 +66,7 @@ impl ObservedProcess {
         records: Vec<TraceRecord>,
         program: &Program,
         plan: Option<&Plan>,
+        has_opened_gpu: Option<bool>,
     ) -> ObservedProcess {
         let mut images: Vec<ProcessImage> = Vec::new();
         for record in records {
@@ -93,6 +96,7 @@ impl ObservedProcess {
         let mut files = images.iter().flat_map(|image| &image.files);
         ObservedProcess {
             has_opened_driver: files.any(|file| file.name.as_bytes().starts_with(DRIVER)),
+            has_opened_gpu,
             images,
             has_plan: plan.is_some(),
         }

@@ -37,6 +37,8 @@ pub struct Diagnosis<'d> {
     pub program: &'d [OsString],
     pub choice: ProgramChoice,
     pub text_origin: TextOrigin,
+    /// False if no process opened a GPU's device file while the program ran; `None` where nobody can tell.
+    pub has_opened_gpu: Option<bool>,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
     pub is_empty: bool,
@@ -360,6 +362,18 @@ pub fn ended(program: &OsStr, status: ExitStatus) -> String {
 pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> String {
     let (ended, next) = (ended(program, status), style.hint("next:"));
     format!("\n{ended}; its standard error has no known error message\n{next} cudarun doctor\n")
+}
+
+/// A program for a GPU has worked, and no process opened one.
+pub fn unused_gpu(words: &[OsString], style: Style) -> String {
+    let (note, hint, words) = (
+        style.warning("note:"),
+        style.hint("hint:"),
+        shell_words(words),
+    );
+    format!(
+        "\n{note} no process opened a GPU's device file while the program ran: it used the CPU\n{hint} cudarun verify {words} tells whether its libraries can use the GPU; if they can, the program chose the CPU\n"
+    )
 }
 
 /// The answer to a text without a visible character.

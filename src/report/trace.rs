@@ -146,8 +146,15 @@ pub fn observation(
         };
         return format!("cudarun: {processes}\n");
     }
-    if expects_gpu && !observation.has_opened_driver {
-        let line = "no process opened the driver's libcuda.so: the GPU was not used";
+    let unopened = if !observation.has_opened_driver {
+        Some("the driver's libcuda.so")
+    } else if observation.has_opened_gpu == Some(false) {
+        Some("a GPU's device file")
+    } else {
+        None
+    };
+    if let Some(unopened) = unopened.filter(|_| expects_gpu) {
+        let line = format!("no process opened {unopened}: the GPU was not used");
         text.push_str(&format!("{} {line}\n", style.warning("note:")));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))

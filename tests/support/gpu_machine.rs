@@ -34,7 +34,8 @@ eval "$BEFORE"
 exec "$@"
 "#;
 
-/// A program that needs a CUDA runtime and cuDNN: it says which one it was given, and when.
+/// A program that needs a CUDA runtime and cuDNN: it says which one it was given, and when. It opens what the variables `LIBRARY` and
+/// `DEVICE` name.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -52,6 +53,10 @@ int main(void)
     clock_gettime(CLOCK_REALTIME, &now);
     if (log)
         fprintf(log, "started %ld\n", now.tv_sec * 1000 + now.tv_nsec / 1000000), fclose(log);
+    if (getenv("LIBRARY") && !dlopen(getenv("LIBRARY"), RTLD_NOW))
+        return fprintf(stderr, "%s\n", dlerror()), 1;
+    if (getenv("DEVICE") && !fopen(getenv("DEVICE"), "r"))
+        return perror("device"), 1;
     printf("%s\n", realpath(found.dli_fname, 0));
     return 0;
 }

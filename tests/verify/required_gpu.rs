@@ -174,3 +174,56 @@ fn a_framework_without_cuda_is_no_gpu_program() {
     let (status, _, said) = start(&[], &cpu, "");
     assert_eq!(status, 0, "{said}");
 }
+
+/// A program for a GPU that works without opening one is told about; one that opens it, another program, and a failure are not.
+#[test]
+fn a_gpu_that_no_process_opened_is_told() {
+    const SAID: &str = "no process opened a GPU's device file";
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
+    let program = machine.path("program").display().to_string();
+    let idle = || machine.session(&["a"]).set("LIBRARY", "libcuda.so.1");
+    let busy = || idle().set("DEVICE", "/dev/nvidia0");
+    let absent = || idle().before("rm /dev/nvidia0");
+    let failing = || idle().set("DEVICE", "/dev/nothing");
+    for (name, session, words, is_told, opened) in [
+        ("idle", idle(), program.as_str(), true, "false"),
+        ("busy", busy(), program.as_str(), false, "true"),
+        ("no GPU", absent(), program.as_str(), false, "null"),
+        ("failing", failing(), program.as_str(), false, "false"),
+        ("no GPU program", idle(), "true", false, "false"),
+    ] {
+        let control = session.cudarun(&[words]);
+        for verb in ["diagnose", "trace"] {
+            let output = session.cudarun(&[verb, words]);
+            let (printed, said) = texts(&output);
+            assert_eq!(
+                (output.status.code(), printed.as_str()),
+                (control.status.code(), texts(&control).0.as_str()),
+                "{name}: {said}"
+            );
+            // What was traced is told of a failure as well.
+            let is_told = is_told || verb == "trace" && name == "failing";
+            assert_eq!(said.contains(SAID), is_told, "{verb} {name}: {said}");
+            let (_, said) = texts(&session.cudarun(&[verb, "--json", words]));
+            let key = format!("\"has_opened_gpu\": {opened}");
+            assert!(said.contains(&key), "{verb} {name}: {said}");
+        }
+    }
+    // Without the driver's library there is no need to look at the GPU.
+    let session = machine.session(&["a"]);
+    let (_, said) = texts(&session.cudarun(&["trace", &program]));
+    assert!(
+        said.contains("no process opened the driver's libcuda.so"),
+        "{said}"
+    );
+    // One that was asked to be explained only if it fails.
+    let session = idle().set("CUDARUN_ON_FAILURE", "diagnose");
+    let (printed, said) = texts(&session.start(&[]));
+    assert_eq!(
+        (printed.ends_with("libcudnn.so.9\n"), said.as_str()),
+        (true, ""),
+        "{printed}"
+    );
+}

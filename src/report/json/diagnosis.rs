@@ -16,6 +16,7 @@ pub(super) fn diagnosis(diagnosis: &Diagnosis<'_>) -> Value {
         "harmless": each(&diagnosis.chain.harmless, MessageObject),
         "program": shell_words(diagnosis.program),
         "elsewhere": diagnosis.text_origin == TextOrigin::Elsewhere,
+        "has_opened_gpu": diagnosis.has_opened_gpu,
         "left_out": diagnosis.left_out,
     })
 }
