@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::catalog::{catalog, soname_number};
@@ -19,6 +19,11 @@ use crate::predict::supply::{FamilySupply, SupplyFault, directory_of, given};
 use crate::predict::{MappedWhen, Predicted, Prediction, is_nvidias};
 use crate::variables;
 use crate::version::Version;
+
+mod restart;
+
+pub use restart::StartedFrom;
+use restart::words;
 
 /// The source of the inventory that reads the directories that it is given.
 const OWN_DIRECTORIES: &str = "own";
@@ -54,6 +59,15 @@ pub struct RunningProcess {
     pub mixed: Vec<MixedFamily>,
     /// The device files of GPUs that it has open.
     pub devices: Vec<PathBuf>,
+    /// What must be started again; only where that is needed, and known.
+    pub started_from: Option<StartedFrom>,
+}
+
+impl RunningProcess {
+    /// True if it must be started again to have libraries that fit.
+    pub fn is_wrong(&self) -> bool {
+        !self.mixed.is_empty() || self.libraries.iter().any(|library| library.is_deleted)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +164,11 @@ pub fn processes(
             }
         }
     }
+    for process in &mut running.processes {
+        if process.is_wrong() && !process.is_elsewhere {
+            process.started_from = restart::started_from(host, process.pid);
+        }
+    }
     running.processes.sort_by_key(|process| process.pid);
     Ok(running)
 }
@@ -192,7 +211,6 @@ fn look_at(host: &Host, pid: u32) -> Look {
 
 fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) -> Option<Observed> {
     let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
-    let command = words(&read("cmdline"));
     let mut devices = BTreeSet::new();
     let descriptors = directory.join("fd");
     for entry in host.list(&descriptors).unwrap_or_default() {
@@ -213,7 +231,8 @@ fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) ->
         libraries: Vec::new(),
         mixed: Vec::new(),
         devices: devices.into_iter().collect(),
-        command,
+        command: restart::command(&read("cmdline")),
+        started_from: None,
     };
     let root = root_of(host, directory)?;
     Some(Observed {
@@ -228,15 +247,6 @@ fn root_of(host: &Host, directory: &Path) -> Option<ProcessRoot> {
         namespace: host.read_link(&directory.join("ns/mnt")).ok()?,
         directory: host.stat(&directory.join("root")).ok()?.id,
     })
-}
-
-/// Texts that end with a zero byte.
-fn words(bytes: &[u8]) -> Vec<OsString> {
-    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
-    let words = bytes.split(|byte| *byte == 0);
-    words
-        .map(|word| OsString::from_vec(word.to_owned()))
-        .collect()
 }
 
 /// True if the environment that a process began with says that cudarun decided about it.

@@ -8,15 +8,23 @@ use serde_json::Value;
 
 use crate::support::{CUDARUN, Run, Workshop, copy_program, is_root};
 
-/// Opens its arguments, prints a line, and waits until its standard input ends.
+/// Opens its arguments that are libraries, shows `TITLE` in the place of its command line, prints a line, and waits until its standard
+/// input ends.
 const OPENS: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 int main(int c, char **v)
 {
+    char *end = v[c - 1] + strlen(v[c - 1]);
     for (int i = 1; i < c; i++)
-        if (!dlopen(v[i], RTLD_NOW))
+        if (strstr(v[i], ".so") && !dlopen(v[i], RTLD_NOW))
             return fprintf(stderr, "%s\n", dlerror()), 1;
+    if (getenv("TITLE")) {
+        memset(v[0], 0, end - v[0]);
+        strcpy(v[0], getenv("TITLE"));
+    }
     puts("ready");
     fflush(stdout);
     return getchar() != EOF;
@@ -393,4 +401,44 @@ fn a_process_in_another_mount_namespace_is_read_there() {
     assert!(!mount.join("there").exists());
     let page = Run::new(["list", "--running", &process.pid()]).output().0;
     assert!(page.contains(", in another root directory\n"), "{page}");
+}
+
+/// A process that shows a title, or that a kernel or a service is, is not started by typing what it shows.
+#[test]
+fn what_to_type_starts_it_again() {
+    let world = World::new();
+    let mix = ["new/libcudnn.so.9", "old/libcudnn_ops.so.9"].map(|library| world.path(library));
+    let whole = ["new/libcudnn.so.9", "new/libcudnn_ops.so.9"].map(|library| world.path(library));
+    let opens = world.path("opens");
+    let restart = |opener: &Opener| {
+        let restart = told(&opener.pid())["restart"].clone();
+        restart.as_str().map(str::to_owned)
+    };
+    let own = Opener::start(Command::new(&opens).args(&mix));
+    let words = [&opens, &mix[0], &mix[1]].map(|path| path.display().to_string());
+    assert_eq!(restart(&own), Some(format!("cudarun {}", words.join(" "))));
+    let right = Opener::start(Command::new(&opens).args(&whole));
+    assert_eq!(restart(&right), None);
+    // The page of all processes may begin with another test's.
+    let page = |opener: &Opener| Run::new(["list", "--running", &opener.pid()]).output().0;
+    let mut kernel = Command::new(&opens);
+    let kernel = Opener::start(kernel.args(["-m", "ipykernel_launcher"]).args(&mix));
+    let expected = format!("cudarun hook jupyter {}", opens.display());
+    assert_eq!(restart(&kernel).as_ref(), Some(&expected));
+    assert!(page(&kernel).contains(&expected), "{}", page(&kernel));
+    // Its parent is named instead, which is this test without a shell between.
+    let titled = Opener::start(
+        Command::new(&opens)
+            .args(&mix)
+            .env("TITLE", "VLLM::EngineCore"),
+    );
+    let of = told(&titled.pid());
+    assert_eq!(
+        of["command"],
+        Value::from(vec!["VLLM::EngineCore"]),
+        "{of:#}"
+    );
+    let command = restart(&titled).unwrap();
+    let test = std::env::args().next().unwrap();
+    assert!(command.starts_with(&format!("cudarun {test}")), "{command}");
 }

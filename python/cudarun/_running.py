@@ -2,7 +2,6 @@
 
 import copy
 import os
-import shlex
 from html import escape
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -48,15 +47,18 @@ class Check:
         process = self._process
         if not process["libraries"]:
             return "Import what uses the GPU, then look again", "cudarun.check()"
-        words = process["command"] if any(process["command"]) else [process["program"]]
-        command = shown(" ".join(shlex.quote(word) for word in words))
-        if self.is_mixed and process["started_by_cudarun"]:
-            return "cudarun started it, and something was loaded later: see what cudarun chose", f"cudarun explain {command}"
+        command = shown(process["restart"] or "")
+        if command.startswith("cudarun explain "):
+            return "cudarun started it, and something was loaded later: see what cudarun chose", command
+        why = "A running process keeps what it has mapped: "
+        if command.startswith("cudarun hook jupyter "):
+            return why + "choose a kernel that starts with cudarun", command
+        if "cudarun hook systemd " in command:
+            return why + "have its service start with cudarun, and restart it", command
+        if command:
+            return why + "end it, and start it anew", command
         if self.is_mixed or any(library["deleted"] for library in process["libraries"]):
-            why = "A running process keeps what it has mapped: "
-            if any("ipykernel" in word for word in words):
-                return why + "choose a kernel that starts with cudarun", f"cudarun hook jupyter {shown(shlex.quote(words[0]))}"
-            return why + "end it, and start it anew", command if process["started_by_cudarun"] else f"cudarun {command}"
+            return why + "end it, and start with cudarun what started it", "cudarun PROGRAM"
         return "", ""
 
     def __str__(self) -> str:
@@ -93,11 +95,13 @@ class Check:
 def check(pid: Optional[int] = None) -> Check:
     """Looks at this process, or at another one, from outside: nothing is loaded into it, and nothing of it is changed."""
     pid = os.getpid() if pid is None else pid
+    if not isinstance(pid, int):
+        raise Error(f"{pid!r} is not the number of a process", "cudarun.check(PID)")
     try:
         answer = ask("list", "--json", f"--running={pid:d}")
     except Error as error:
         if "unexpected argument" in error.message:
             raise Error("this cudarun is too old to look at running processes", INSTALL) from error
         raise
-    nothing = {"pid": pid, "libraries": [], "mixed": [], "devices": []}
+    nothing = {"pid": pid, "libraries": [], "mixed": [], "devices": [], "restart": None}
     return Check(answer["processes"][0] if answer["processes"] else nothing)

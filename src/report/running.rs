@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::Style;
-use super::hints::shell_words;
+use super::hints::{argument, shell_words};
 use super::words::{joined, version};
 use crate::catalog::display_name;
-use crate::running::{RunningProcess, RunningProcesses};
+use crate::running::{RunningProcess, RunningProcesses, StartedFrom};
 use crate::text::show;
 
 /// Characters of a command line in the table.
@@ -158,15 +158,13 @@ fn row(process: &RunningProcess, style: Style) -> Vec<String> {
 
 /// The command line, or the executable of a process that has cleared it.
 fn shown_command(process: &RunningProcess) -> String {
-    if process.command.iter().all(|word| word.is_empty()) {
-        show(&process.program)
-    } else {
-        // The directory of a Python says less than its script.
-        let name = Path::new(&process.command[0]).file_name();
-        let program = name.unwrap_or(&process.command[0]);
-        let words = process.command[1..].iter().map(OsString::as_os_str);
-        joined(std::iter::once(program).chain(words).map(show), " ")
-    }
+    let [program, words @ ..] = process.command.as_slice() else {
+        return show(&process.program);
+    };
+    // The directory of a Python says less than its script.
+    let program = Path::new(program).file_name().unwrap_or(program);
+    let words = words.iter().map(OsString::as_os_str);
+    joined(std::iter::once(program).chain(words).map(show), " ")
 }
 
 fn place(process: &RunningProcess) -> String {
@@ -212,17 +210,38 @@ fn files(process: &RunningProcess, style: Style) -> String {
 
 fn next(running: &RunningProcesses, only: Option<u32>, own_user: u32) -> String {
     let processes = &running.processes;
-    let mixed = processes.iter().find(|process| !process.mixed.is_empty());
-    match (mixed, processes.first(), only) {
-        // In a container, the command is typed there.
-        (Some(process), ..) if process.is_elsewhere || process.started_by_cudarun => {
-            format!("cudarun explain {}", shell_words(&process.command))
+    let wrong = processes.iter().find(|process| !process.mixed.is_empty());
+    let wrong = wrong.or_else(|| processes.iter().find(|process| process.is_wrong()));
+    match (wrong.map(restart), processes.first(), only) {
+        (Some(Some(command)), ..) => command,
+        (_, Some(process), None) => {
+            let shown = wrong.unwrap_or(process);
+            format!("cudarun list --running {}", shown.pid)
         }
-        (Some(process), ..) => format!("cudarun {}", shell_words(&process.command)),
-        (None, Some(process), None) => format!("cudarun list --running {}", process.pid),
         (None, None, None) if running.unreadable > 0 && own_user != 0 => {
             "sudo cudarun list --running".to_owned()
         }
         _ => "cudarun doctor".to_owned(),
     }
+}
+
+/// What to type, so that a process has libraries that fit the next time; `None` where all is right, and where it is not known what
+/// started the process.
+pub(super) fn restart(process: &RunningProcess) -> Option<String> {
+    let is_mixed = !process.mixed.is_empty();
+    // What is typed in a container is typed there, and cudarun has decided about what it has started.
+    if is_mixed && (process.is_elsewhere || process.started_by_cudarun) {
+        return Some(format!("cudarun explain {}", shell_words(&process.command)));
+    }
+    Some(match process.started_from.as_ref()? {
+        StartedFrom::Command(words) if process.started_by_cudarun => shell_words(words),
+        StartedFrom::Command(words) => format!("cudarun {}", shell_words(words)),
+        StartedFrom::Kernel(python) => format!("cudarun hook jupyter {}", argument(python)),
+        StartedFrom::Service { unit, is_user } if *is_user => {
+            format!("cudarun hook systemd --user {}", argument(unit.as_ref()))
+        }
+        StartedFrom::Service { unit, .. } => {
+            format!("sudo cudarun hook systemd {}", argument(unit.as_ref()))
+        }
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::object::{each, object, path};
 use crate::catalog::display_name;
+use crate::report::running::restart;
 use crate::running::{
     MixedFamily, MixedInstallation, RunningLibrary, RunningProcess, RunningProcesses,
 };
@@ -22,6 +23,7 @@ object!(ProcessObject(process: RunningProcess) {
     "libraries": each(&process.libraries, RunningLibraryObject),
     "mixed": each(&process.mixed, MixedObject),
     "devices": each(&process.devices, path),
+    "restart": restart(process),
 });
 
 object!(RunningLibraryObject(library: RunningLibrary) {
