@@ -15,7 +15,7 @@ use crate::inventory::{self, Inventory, Scope, source_names};
 use crate::launch;
 use crate::loader::search::FoundBy;
 use crate::parallel;
-use crate::predict::supply::{FamilySupply, SupplyFault, directory_of, given};
+use crate::predict::supply::{FamilySupply, directory_of, given};
 use crate::predict::{MappedWhen, Predicted, Prediction, is_nvidias};
 use crate::variables;
 use crate::version::Version;
@@ -367,16 +367,15 @@ fn compare(
         });
     }
     let supplies = given(&mapped, inventory);
-    let mixed = supplies
-        .iter()
-        .filter(|(_, supply)| is_mixed(supply, inventory));
-    let mixed = mixed.map(|(family, supply)| MixedFamily::new(family, supply));
+    let mixed = supplies.iter().filter_map(|(family, supply)| {
+        let (_, together) = supply.mix()?;
+        are_of_several_versions(&together).then(|| MixedFamily::new(family, &together))
+    });
     (libraries, mixed.collect())
 }
 
-/// True if the files of a family are of installations that do not work together. Two of one version do no harm.
-fn is_mixed(supply: &FamilySupply<'_>, inventory: &Inventory) -> bool {
-    let fault = supply.fault(inventory);
+/// False for two installations of one version, which do no harm.
+fn are_of_several_versions(supply: &FamilySupply<'_>) -> bool {
     let mut versions = BTreeSet::new();
     let mut are_known = true;
     for (installation, _) in &supply.installations {
@@ -384,7 +383,7 @@ fn is_mixed(supply: &FamilySupply<'_>, inventory: &Inventory) -> bool {
         versions.insert((version, installation.and_then(|one| one.cuda)));
         are_known &= version.is_some();
     }
-    fault.is_some_and(SupplyFault::is_of_several) && (versions.len() > 1 || !are_known)
+    versions.len() > 1 || !are_known
 }
 
 impl MixedFamily {

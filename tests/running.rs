@@ -442,3 +442,90 @@ fn what_to_type_starts_it_again() {
     let test = std::env::args().next().unwrap();
     assert!(command.starts_with(&format!("cudarun {test}")), "{command}");
 }
+
+/// Files of one family that work together although they are of several installations, and a stub, which does not.
+#[test]
+fn only_what_does_not_belong_together_is_a_mix() {
+    let world = World::new();
+    let library = |path: &str, soname: &str, stamp: &str| {
+        let source = format!("__attribute__((used)) const char stamp[] = \"{stamp}\";");
+        world.0.library(path, soname, &source, &[]);
+    };
+    for part in [
+        "",
+        "_ops_infer",
+        "_cnn_infer",
+        "_ops_train",
+        "_cnn_train",
+        "_adv_infer",
+        "_adv_train",
+    ] {
+        let soname = format!("libcudnn{part}.so.8");
+        library(
+            &format!("eight/{soname}"),
+            &soname,
+            "cudnn_version_8_9_7_29_",
+        );
+    }
+    for (directory, number) in [
+        ("cuda-13.1/compat", "590.44.01"),
+        ("driver", "580.95.05"),
+        ("stubs", "1"),
+    ] {
+        let file = format!("{directory}/libcuda.so.{number}");
+        library(&file, "libcuda.so.1", number);
+    }
+    library(
+        "driver/libnvidia-ml.so.580.95.05",
+        "libnvidia-ml.so.1",
+        "580.95.05",
+    );
+    library(
+        "cuda-13.1/compat/libnvidia-ptxjitcompiler.so.590.44.01",
+        "libnvidia-ptxjitcompiler.so.1",
+        "590",
+    );
+    library(
+        "driver/libnvidia-ptxjitcompiler.so.580.95.05",
+        "libnvidia-ptxjitcompiler.so.1",
+        "580",
+    );
+    for (libraries, mixes) in [
+        (
+            ["eight/libcudnn.so.8", "new/libcudnn.so.9"].as_slice(),
+            None,
+        ),
+        (
+            &[
+                "eight/libcudnn.so.8",
+                "new/libcudnn.so.9",
+                "old/libcudnn_ops.so.9",
+            ],
+            Some("cudnn"),
+        ),
+        // NCCL opens NVML, which no directory of forward compatibility has.
+        (
+            &[
+                "cuda-13.1/compat/libcuda.so.590.44.01",
+                "driver/libnvidia-ml.so.580.95.05",
+            ],
+            None,
+        ),
+        (
+            &[
+                "cuda-13.1/compat/libcuda.so.590.44.01",
+                "driver/libnvidia-ptxjitcompiler.so.580.95.05",
+            ],
+            Some("driver"),
+        ),
+        (
+            &["stubs/libcuda.so.1", "driver/libcuda.so.580.95.05"],
+            Some("driver"),
+        ),
+    ] {
+        let opener = world.opener(libraries);
+        let of = told(&opener.pid());
+        let family = of["mixed"][0]["family"].as_str();
+        assert_eq!(family, mixes, "{libraries:?}: {of:#}");
+    }
+}

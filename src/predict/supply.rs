@@ -7,6 +7,7 @@ use crate::inventory::{Installation, Inventory, Origin};
 use crate::predict::{Predicted, Prediction};
 
 /// The files of one family that a program gets in an environment.
+#[derive(Clone)]
 pub struct FamilySupply<'a> {
     /// Each installation with its files. Files of no installation are grouped by directory.
     pub installations: Vec<(Option<&'a Installation>, Vec<&'a Predicted>)>,
@@ -57,13 +58,55 @@ impl<'a> FamilySupply<'a> {
             Some(SupplyFault::Stub)
         } else if has_old_compat {
             Some(SupplyFault::OlderThanKernel)
-        } else if self.installations.len() < 2 || self.is_shim_over_another() {
-            None
-        } else if self.is_one_file_twice() {
-            Some(SupplyFault::Twice)
         } else {
-            Some(SupplyFault::Mixed)
+            self.mix().map(|(fault, _)| fault)
         }
+    }
+
+    /// The first installations that do not belong together, and whether they give a file twice or parts of one library. Libraries
+    /// of two SONAMEs, such as cuDNN 8 and 9, may be in one process.
+    pub fn mix(&self) -> Option<(SupplyFault, FamilySupply<'a>)> {
+        let numbers: BTreeSet<Option<u32>> = self
+            .installations
+            .iter()
+            .filter_map(|(installation, _)| (*installation)?.soname)
+            .map(Some)
+            .collect();
+        let numbers = if numbers.is_empty() {
+            BTreeSet::from([None])
+        } else {
+            numbers
+        };
+        numbers.into_iter().find_map(|number| {
+            let mut together = self.clone();
+            together.installations.retain(|(installation, _)| {
+                let own = installation.and_then(|installation| installation.soname);
+                own.is_none() || own == number
+            });
+            together.without_parts_that_compat_lacks();
+            let fault = if together.installations.len() < 2 || together.is_shim_over_another() {
+                return None;
+            } else if together.is_one_file_twice() {
+                SupplyFault::Twice
+            } else {
+                SupplyFault::Mixed
+            };
+            Some((fault, together))
+        })
+    }
+
+    /// Beside the libcuda of a `compat` directory, the driver's own installation gives what such a directory never has.
+    fn without_parts_that_compat_lacks(&mut self) {
+        let mut installations = self.installations.iter().filter_map(|(one, _)| *one);
+        let Some(compat) = installations.find(|one| one.origin == Origin::Compat) else {
+            return;
+        };
+        for (installation, files) in &mut self.installations {
+            if installation.is_none_or(|one| !std::ptr::eq(one, compat)) {
+                files.retain(|file| compat.files.iter().any(|own| own.stem == file.stem));
+            }
+        }
+        self.installations.retain(|(_, files)| !files.is_empty());
     }
 
     /// True if one installation decides alone and works under the shims of the others.
