@@ -563,7 +563,7 @@ def send(command, **arguments):
     adapter.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
     adapter.stdin.flush()
 
-lines = open(".env").read().splitlines() if os.path.exists(".env") else []
+lines = list(filter(None, open(".env").read().splitlines())) if os.path.exists(".env") else []
 send("initialize", adapterID="debugpy")
 send("launch", name="train", type="debugpy", request="launch", console="internalConsole", program=os.path.abspath("main.py"),
      python=["python3"], cwd=os.getcwd(), env=dict(line.split("=", 1) for line in lines))
@@ -593,9 +593,14 @@ print(profile["path"], *profile["args"])')
         is "a terminal, the comparison" "$mixed" "$(bash <<<"python3 train.py" 2>&1)"
         is "a terminal" "0 $whole" "$($profile <<<"python3 train.py" 2>&1)"
         is "a debugger, the comparison" "$mixed" "$(python3 debug.py 2>&1)"
+        # What is there stays, even if its last line has no end.
+        printf KEPT=1 >.env
         bash -ec "$(block env-file)"
+        is "the file's own line" KEPT=1 "$(head -n 1 .env)"
+        is "the lines that are added" 2 "$(grep -c '^LD_AUDIT=\|^CUDARUN_TREE=' .env)"
         is "a debugger" "0 $whole" "$(python3 debug.py 2>&1)"
-        cp .env before
+        mv .env before
+        printf KEPT=1 >.env
         cudarun bash -ec "$(block env-file)"
         is "the file from a shell that follows" "$(cat before)" "$(cat .env)"
         exit "$failed"
@@ -917,6 +922,15 @@ entrypoint_of_a_container() {
     done | sort -u | xargs cp -Lt "$root/usr/lib"
     cp -a /opt/cudnn/9.10/lib "$root/opt/cudnn/9.10/"
     cp -a /opt/parts "$root/opt/"
+    # There is no network: what the Dockerfile installs is there.
+    cat >"$root/usr/bin/apt-get" <<'EOF'
+#!/bin/sh
+case "$*" in
+update | "install -y --no-install-recommends python3") ;;
+*) exit 100 ;;
+esac
+EOF
+    chmod 755 "$root/usr/bin/apt-get"
     # shellcheck disable=SC2016  # Podman knows the variable.
     block Dockerfile | sed 's,^FROM .*,ARG BASE\nFROM $BASE,' >context/Dockerfile
     cp "$cudarun" train.py context/

@@ -1,5 +1,5 @@
 //! Ranks that Slurm and Open MPI start on a machine with stand-in GPUs: each gets the same set, and one of them proves
-//! it. Commands and scripts are those of `docs/clusters.md`, word for word.
+//! it. Commands and scripts are those of `docs/clusters.md` and `docs/slurm.md`, word for word.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,10 +74,12 @@ sed 's/00:00.0/01:00.0/; /Minor/s/0/1/' /proc/driver/nvidia/gpus/0000:00:00.0/in
     >/proc/driver/nvidia/gpus/0000:01:00.0/information
 ";
 
-/// The block of the document with this name.
+/// The block of the two documents with this name.
 fn block(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clusters.md");
-    let document = std::fs::read_to_string(path).unwrap();
+    let document: String = ["docs/clusters.md", "docs/slurm.md"]
+        .map(|path| Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .concat();
     let marks =
         ["run", "used"].map(|how| format!("<!-- {how} by tests/verify/clusters.rs as {name} -->"));
     let after = marks
