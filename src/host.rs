@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,15 +99,19 @@ impl Host {
         if !fs::metadata(&root)?.is_dir() {
             return Err(io::Error::from(Errno::ENOTDIR));
         }
-        Ok(Host::rerooted(Root::Directory(root), env, cwd))
+        Ok(Host::rerooted(Root::Directory(root, None), env, cwd))
     }
 
-    /// The machine as a running process sees it: its root directory, which may be that of a container.
+    /// The machine as a running process sees it: its root directory, which may be that of a container. It stays the same when that
+    /// process ends.
     pub fn of_process(pid: u32) -> io::Result<Host> {
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+        let mut options = OpenOptions::new();
+        let root = options.read(true).custom_flags(flags.bits());
+        let root = OwnedFd::from(root.open(format!("/proc/{pid}/root"))?);
         // Its real path would be that of this process's root.
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
-        fs::metadata(&root)?;
-        let root = Root::Directory(root);
+        let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+        let root = Root::Directory(path, Some(Arc::new(root)));
         Ok(Host::rerooted(
             root,
             Environment::default(),
@@ -307,7 +312,9 @@ impl Host {
             Some(root) => {
                 let resolved = root.resolve(&self.cwd.join(path), true)?;
                 match root {
-                    Root::Directory(root) => _ = fs::symlink_metadata(join_root(root, &resolved))?,
+                    Root::Directory(root, _) => {
+                        _ = fs::symlink_metadata(join_root(root, &resolved))?
+                    }
                     Root::Tree(tree) => _ = tree.lstat(&resolved)?,
                 }
                 Ok(resolved)

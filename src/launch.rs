@@ -39,7 +39,7 @@ use inheritance::restore_inherited;
 use relay::Relay;
 use replacement::{SealedStart, c_texts};
 
-pub use device_watch::DeviceWatch;
+pub use device_watch::{DeviceWatch, PATIENCE};
 pub use inheritance::{has_output, record_inherited};
 pub use replacement::{
     become_it, enter, executed_file, followed_by, is_replaced, refuse, tree_change,

@@ -49,8 +49,8 @@ pub struct RunningProcess {
     /// The real path of its executable.
     pub program: PathBuf,
     pub command: Vec<OsString>,
-    /// True if cudarun decided about it, or about the process that it is a copy of.
-    pub started_by_cudarun: bool,
+    /// True if cudarun decided about it, or about the process that it is a copy of; `None` if a title hides its first environment.
+    pub started_by_cudarun: Option<bool>,
     /// The beginning of its container's name, if that is known.
     pub container: Option<String>,
     /// True if it has other files than this process: in a container, a chroot, a mount namespace.
@@ -150,19 +150,27 @@ pub fn processes(
         }
     }
     let own = root_of(host, Path::new("/proc/self"));
+    let is_seen = !by_root.is_empty();
     for (root, observed) in by_root {
-        if own.as_ref() == Some(&root) {
+        let is_own_namespace = own
+            .as_ref()
+            .is_some_and(|own| own.namespace == root.namespace);
+        let first = running.processes.len();
+        if is_own_namespace {
+            // The kernel tells the paths of a chroot below this process's root.
             judge(host, observed, &scan, &mut running);
         } else if let Some(there) = observed
             .iter()
-            .find_map(|one| Host::of_process(one.process.pid).ok())
+            .find_map(|one| host_at(host, one.process.pid, &root))
         {
-            let first = running.processes.len();
             judge(&there, observed, &scan, &mut running);
-            for process in &mut running.processes[first..] {
-                process.is_elsewhere = true;
-            }
         }
+        for process in &mut running.processes[first..] {
+            process.is_elsewhere = own.as_ref() != Some(&root);
+        }
+    }
+    if only.is_some() && is_seen && running.processes.is_empty() {
+        return Err(NotShown::Gone);
     }
     for process in &mut running.processes {
         if process.is_wrong() && !process.is_elsewhere {
@@ -171,6 +179,13 @@ pub fn processes(
     }
     running.processes.sort_by_key(|process| process.pid);
     Ok(running)
+}
+
+/// The machine that the process sees, unless it has ended and another one has its number.
+fn host_at(host: &Host, pid: u32, root: &ProcessRoot) -> Option<Host> {
+    let there = Host::of_process(pid).ok()?;
+    let is_same = root_of(host, &PathBuf::from(format!("/proc/{pid}"))).as_ref() == Some(root);
+    is_same.then_some(there)
 }
 
 fn look_at(host: &Host, pid: u32) -> Look {
@@ -249,8 +264,16 @@ fn root_of(host: &Host, directory: &Path) -> Option<ProcessRoot> {
     })
 }
 
-/// True if the environment that a process began with says that cudarun decided about it.
-fn was_decided(host: &Host, directory: &Path, environment: &[OsString]) -> bool {
+/// True if the environment that a process began with says that cudarun decided about it. A title that is longer than the command line
+/// is written over the environment.
+fn was_decided(host: &Host, directory: &Path, environment: &[OsString]) -> Option<bool> {
+    let [first, ..] = environment else {
+        return Some(false);
+    };
+    let is_empty = environment.len() == 1 && first.is_empty();
+    if !is_empty && !first.as_bytes().contains(&b'=') {
+        return None;
+    }
     let value = |name: &str| {
         let mut entries = environment.iter();
         let of_name = |entry: &OsString| {
@@ -261,16 +284,16 @@ fn was_decided(host: &Host, directory: &Path, environment: &[OsString]) -> bool 
     };
     let Some(tree) = value(variables::TREE) else {
         // Started with --no-follow.
-        return value(variables::VIEW).is_some() || value(variables::PINS).is_some();
+        return Some(value(variables::VIEW).is_some() || value(variables::PINS).is_some());
     };
     let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
     let executable = host.stat(&directory.join("exe")).ok().map(|stat| stat.id);
-    launch::was_decided(
+    Some(launch::was_decided(
         OsStr::from_bytes(&tree),
         process_in_namespace(&read("status")),
         &read("stat"),
         executable,
-    )
+    ))
 }
 
 /// The number of a process in its own namespace, by its `status`.

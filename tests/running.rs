@@ -11,19 +11,25 @@ use crate::support::{CUDARUN, Run, Workshop, copy_program, is_root};
 /// Opens its arguments that are libraries, shows `TITLE` in the place of its command line, prints a line, and waits until its standard
 /// input ends.
 const OPENS: &str = r#"
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 int main(int c, char **v)
 {
     char *end = v[c - 1] + strlen(v[c - 1]);
     for (int i = 1; i < c; i++)
         if (strstr(v[i], ".so") && !dlopen(v[i], RTLD_NOW))
             return fprintf(stderr, "%s\n", dlerror()), 1;
-    if (getenv("TITLE")) {
+    char *title = getenv("TITLE") ? strdup(getenv("TITLE")) : 0;
+    /* A long one takes the place of the environment, too. */
+    for (char **entry = environ; title && title[0] == '-' && *entry; entry++)
+        end = *entry + strlen(*entry);
+    if (title) {
         memset(v[0], 0, end - v[0]);
-        strcpy(v[0], getenv("TITLE"));
+        strcpy(v[0], title);
     }
     puts("ready");
     fflush(stdout);
@@ -438,6 +444,9 @@ fn what_to_type_starts_it_again() {
         Value::from(vec!["VLLM::EngineCore"]),
         "{of:#}"
     );
+    assert_eq!(of["started_by_cudarun"], false, "{of:#}");
+    let hidden = Opener::start(Command::new(&opens).args(&mix).env("TITLE", "-"));
+    assert_eq!(told(&hidden.pid())["started_by_cudarun"], Value::Null);
     let command = restart(&titled).unwrap();
     let test = std::env::args().next().unwrap();
     assert!(command.starts_with(&format!("cudarun {test}")), "{command}");
@@ -528,4 +537,25 @@ fn only_what_does_not_belong_together_is_a_mix() {
         let family = of["mixed"][0]["family"].as_str();
         assert_eq!(family, mixes, "{libraries:?}: {of:#}");
     }
+}
+
+/// The kernel tells the paths of a process in a chroot below this process's root directory.
+#[test]
+fn a_process_in_a_chroot_is_read_there() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    let root = world.0.path("root");
+    let script = r#"mkdir -p "$1/there" "$1/twin" && cp "$2"/libcudnn* "$1/there" && cp "$2"/libcudnn* "$1/twin" && cp "$3" "$1/opens"
+for file in $(ldd "$3" | grep -o '/[^ ]*'); do mkdir -p "$1/$(dirname "$file")" && cp "$file" "$1/$file"; done
+exec chroot "$1" /opens /there/libcudnn.so.9 /twin/libcudnn_ops.so.9"#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(&root);
+    command.arg(world.path("old")).arg(world.path("opens"));
+    let process = Opener::start(&mut command);
+    let of = told(&process.pid());
+    assert_eq!(of["elsewhere"], true, "{of:#}");
+    assert_eq!(of["libraries"][0]["version"], "9.1.0.70", "{of:#}");
+    assert_eq!(of["mixed"], Value::from(Vec::<Value>::new()), "{of:#}");
 }

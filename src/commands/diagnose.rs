@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::prove::{proof_time, say_proof};
 use super::{
     Exit, command_of, deliver, described, doctor, machine, on_node, only_here, print, say,
-    say_before, say_notes, say_refusal, settings_of,
+    say_before, say_notes, say_refusal, settings_of, tell_unused,
 };
 use crate::catalog::{Fault, catalog};
 use crate::causes::{self, Cause, FoundElsewhere, TextOrigin};
@@ -405,9 +405,15 @@ pub(super) fn watch(
     let mut reader: Option<LogReader> = None;
     crash::has_started();
     let devices = pipeline::device_watch(facts.host);
-    let status = launch::run_relayed(&exec, |piece| {
-        reader.get_or_insert_default().take_live(piece);
-    })?;
+    let tells =
+        decision.expects_gpu() && !common.quiet && options.is_some_and(|options| !options.json);
+    let tell = || tell_unused(tells, Style::stderr(common.color));
+    let run = || {
+        launch::run_relayed(&exec, |piece| {
+            reader.get_or_insert_default().take_live(piece);
+        })
+    };
+    let status = DeviceWatch::during(devices.as_ref(), launch::PATIENCE, tell, run)?;
     let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
     if options.is_none() && reader.is_none() && status.success() {
         return Ok(Exit::Program(status));
@@ -430,12 +436,17 @@ pub(super) fn watch(
             Some(command),
             Purpose::Answer,
         );
-        let mut settings = settings_of(&request)?;
-        let (facts, decision) = request.decision(&mut settings)?;
-        ended.explain(&facts, &decision, common, options);
-    } else {
-        ended.explain(facts, decision, common, options);
+        // The program may have removed itself, or broken its settings: its status counts all the same.
+        let anew = request.settings().and_then(|mut settings| {
+            let (facts, decision) = request.decision(&mut settings)?;
+            ended.explain(&facts, &decision, common, options);
+            Ok(())
+        });
+        if anew.is_ok() {
+            return Ok(Exit::Program(status));
+        }
     }
+    ended.explain(facts, decision, common, options);
     Ok(Exit::Program(status))
 }
 

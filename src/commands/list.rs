@@ -98,7 +98,10 @@ fn running(host: &Host, common: &Common, options: &List, pid: Option<u32>) -> Re
     if options.json {
         print(&report::json::running(&running))?;
     } else {
-        let style = Style::stdout(common.color).of(host);
+        let style = Style::stdout(common.color);
+        // The home and the directory of this process are no places in a container.
+        let is_elsewhere = running.processes.iter().any(|process| process.is_elsewhere);
+        let style = if is_elsewhere { style } else { style.of(host) };
         let is_long = options.all || common.verbose > 0 || pid.is_some();
         deliver(
             style,

@@ -174,6 +174,13 @@ fn reported_at_every_start(
     lines
 }
 
+/// Says of a program that runs for long that it uses no GPU.
+fn tell_unused(tells: bool, style: Style) {
+    if tells {
+        report::say(&style.page(&report::unused_so_far(style)));
+    }
+}
+
 /// A line on standard error.
 fn say(text: &str) {
     report::say(&Style::stderr(ColorChoice::Never).page(&format!("cudarun: {text}\n")));

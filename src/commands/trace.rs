@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 
 use super::{
-    Exit, command_of, machine, only_here, print, refuse, say_before, say_notes, say_refusal,
-    settings_of,
+    Exit, command_of, machine, only_here, print, refuse, say, say_before, say_notes, say_refusal,
+    settings_of, tell_unused,
 };
 use crate::cli::{Common, Trace};
 use crate::error::{Error, Form};
@@ -101,7 +101,16 @@ fn watch(
     let run = WatchedRun::new(&facts, &change, &command)?;
     outlet.open()?;
     let plan = decision.outcome.plan().filter(|_| !options.as_is);
-    let (status, observation) = run.observe(&facts, plan)?;
+    let tells = decision.expects_gpu() && !options.json && !common.quiet;
+    let (status, observation) = run.observe(&facts, plan, || tell_unused(tells, style))?;
+    let observation = match observation {
+        Ok(observation) => observation,
+        // The program has ended, and its status counts.
+        Err(error) => {
+            say(&error.to_string());
+            return Ok(Exit::Program(status));
+        }
+    };
     outlet.deliver(&if options.json {
         report::json::observation(&observation, options.all)
     } else {

@@ -75,12 +75,13 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
             return None;
         }
     };
-    if versions.is_empty() && requirement.only_with_gpu {
+    let is_without_gpu = answers.machine[1] == NO_GPU;
+    if is_without_gpu && requirement.only_with_gpu {
         return None;
     }
     // A GPU that is known by its device node alone.
     let is_gpu = matches!(requirement.demand, Demand::Gpu(_));
-    if is_gpu && versions.is_empty() && answers.machine[1] != NO_GPU {
+    if is_gpu && versions.is_empty() && !is_without_gpu {
         return Some(There::Unknown);
     }
     let (Demand::Driver(range) | Demand::Gpu(range)) = &requirement.demand else {

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +16,14 @@ use super::tree::FileTree;
 /// The files of another machine.
 #[derive(Clone)]
 pub(super) enum Root {
-    Directory(PathBuf),
+    Directory(
+        PathBuf,
+        #[expect(
+            dead_code,
+            reason = "keeps a directory that its process could take away"
+        )]
+        Option<Arc<OwnedFd>>,
+    ),
     Tree(Arc<FileTree>),
 }
 
@@ -30,7 +38,7 @@ impl Root {
     pub(super) fn place(&self, path: &Path, follow_last: bool) -> io::Result<GuestPlace<'_>> {
         let resolved = self.resolve(path, follow_last)?;
         Ok(match self {
-            Root::Directory(root) => GuestPlace::Real(join_root(root, &resolved)),
+            Root::Directory(root, _) => GuestPlace::Real(join_root(root, &resolved)),
             Root::Tree(tree) => GuestPlace::Tree(tree, resolved),
         })
     }
@@ -38,7 +46,7 @@ impl Root {
     /// Resolves an absolute path as the kernel does after `chroot`.
     pub(super) fn resolve(&self, path: &Path, follow_last: bool) -> io::Result<PathBuf> {
         resolve(path, follow_last, &mut |candidate| match self {
-            Root::Directory(root) => target(&join_root(root, candidate)),
+            Root::Directory(root, _) => target(&join_root(root, candidate)),
             Root::Tree(tree) => tree.target(candidate),
         })
     }

@@ -12,13 +12,14 @@ use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
 use crate::host::Host;
 use crate::inventory;
-use crate::launch::{self, DeviceWatch, Exec};
+use crate::launch::{self, DeviceWatch, Exec, PATIENCE};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::program::{Command, NotPinnable};
 use crate::solve::Plan;
 use crate::storage;
+use crate::text::show;
 
 /// A program that is ready to start with the audit module, which records what is mapped.
 pub struct WatchedRun {
@@ -51,19 +52,25 @@ impl WatchedRun {
         Ok(WatchedRun { exec, log })
     }
 
-    /// Runs the program. `plan` is what was pinned.
+    /// Runs the program, and says what it mapped, unless the record cannot be read. `plan` is what was pinned; `tell` is called if it
+    /// runs for long without a GPU.
     pub fn observe(
         self,
         facts: &StartFacts<'_>,
         plan: Option<&Plan>,
-    ) -> Result<(ExitStatus, ObservedProcess), Error> {
+        tell: impl FnOnce() + Send,
+    ) -> Result<(ExitStatus, Result<ObservedProcess, Error>), Error> {
         let devices = device_watch(facts.host);
-        let status = launch::run(&self.exec)?;
+        let run = || launch::run(&self.exec);
+        let status = DeviceWatch::during(devices.as_ref(), PATIENCE, tell, run)?;
         let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
-        let log = facts.host.read(self.log.path()).unwrap_or_default();
-        let records = audit_log::records(&log);
-        let observed =
-            ObservedProcess::new(facts.host, records, &facts.program, plan, has_opened_gpu);
+        let path = self.log.path();
+        // It grows with every process of a build.
+        let log = facts.host.map(path).map_err(Error::io(show(path)));
+        let observed = log.map(|log| {
+            let records = audit_log::records(&log);
+            ObservedProcess::new(facts.host, records, &facts.program, plan, has_opened_gpu)
+        });
         Ok((status, observed))
     }
 }

@@ -376,6 +376,14 @@ pub fn unused_gpu(words: &[OsString], style: Style) -> String {
     )
 }
 
+/// A program for a GPU runs for long, and no process has opened one.
+pub fn unused_so_far(style: Style) -> String {
+    let note = style.warning("note:");
+    format!(
+        "{note} no process has opened a GPU's device file in the first minute: so far, the program uses the CPU\n"
+    )
+}
+
 /// The answer to a text without a visible character.
 const NO_MESSAGE: &str =
     "no message was given: type it, or send a log with `PROGRAM 2>&1 | cudarun diagnose`";

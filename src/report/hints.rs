@@ -111,7 +111,9 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
     }
     let place = asker.place();
     if families.is_empty() {
-        return format!("change {place}: `cudarun doctor` shows what this machine has");
+        return format!(
+            "`cudarun doctor` shows what this machine has; to want less, change {place}"
+        );
     }
     let families = display_names(families);
     format!("change {place} of {families}: `cudarun list` shows the installations")

@@ -37,7 +37,7 @@ pub use builds::{build_remarks, lacking_compilers, listed_toolkits};
 pub use ci::{CiRunner, ci_examination, ci_fleet, ci_project};
 pub use diagnose::{
     Diagnosis, ProgramChoice, diagnosis, ended, not_started, on_the_cpu, possible_cause,
-    silent_input, unknown_failure, unused_gpu,
+    silent_input, unknown_failure, unused_gpu, unused_so_far,
 };
 pub use doctor::{
     doctor_page, examination, examined_program, hidden_findings, missing_program, not_described,

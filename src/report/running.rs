@@ -141,10 +141,10 @@ fn row(process: &RunningProcess, style: Style) -> Vec<String> {
     vec![
         process.pid.to_string(),
         command,
-        if process.started_by_cudarun {
-            "yes"
-        } else {
-            "no"
+        match process.started_by_cudarun {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "?",
         }
         .to_owned(),
         if process.devices.is_empty() {
@@ -230,11 +230,13 @@ fn next(running: &RunningProcesses, only: Option<u32>, own_user: u32) -> String 
 pub(super) fn restart(process: &RunningProcess) -> Option<String> {
     let is_mixed = !process.mixed.is_empty();
     // What is typed in a container is typed there, and cudarun has decided about what it has started.
-    if is_mixed && (process.is_elsewhere || process.started_by_cudarun) {
+    if is_mixed && (process.is_elsewhere || process.started_by_cudarun == Some(true)) {
         return Some(format!("cudarun explain {}", shell_words(&process.command)));
     }
     Some(match process.started_from.as_ref()? {
-        StartedFrom::Command(words) if process.started_by_cudarun => shell_words(words),
+        StartedFrom::Command(words) if process.started_by_cudarun == Some(true) => {
+            shell_words(words)
+        }
         StartedFrom::Command(words) => format!("cudarun {}", shell_words(words)),
         StartedFrom::Kernel(python) => format!("cudarun hook jupyter {}", argument(python)),
         StartedFrom::Service { unit, is_user } if *is_user => {

@@ -1,6 +1,6 @@
 //! What started a running process, and so must start with cudarun for it to have libraries that fit the next time.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,21 @@ const SPAWNERS: [&str; 6] = [
     "slurmd.service",
     "ssh.service",
     "sshd.service",
+];
+
+/// Programs that nobody types, and shells: what started a process cannot be told behind them.
+const NOT_TYPED: [&str; 11] = [
+    "bash",
+    "dash",
+    "fish",
+    "init",
+    "raylet",
+    "sh",
+    "slurmstepd",
+    "sshd",
+    "systemd",
+    "tini",
+    "zsh",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,35 +61,45 @@ pub(super) fn command(cmdline: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// `None` if it is a title up to the first process that may be looked at.
+/// `None` if that cannot be told.
 pub(super) fn started_from(host: &Host, pid: u32) -> Option<StartedFrom> {
     let read = |pid: u32, name: &str| {
         host.read(&PathBuf::from(format!("/proc/{pid}/{name}")))
             .ok()
     };
+    let own = command(&read(pid, "cmdline")?);
+    let is_kernel = |word: &OsString| {
+        let name = Path::new(word).file_name();
+        name.is_some_and(|name| name.as_bytes().starts_with(KERNEL))
+    };
+    if own.iter().skip(1).any(is_kernel) {
+        return Some(StartedFrom::Kernel(own[0].clone()));
+    }
     if let Some((unit, is_user)) = read(pid, "cgroup").as_deref().and_then(service) {
         return Some(StartedFrom::Service { unit, is_user });
     }
-    let mut pid = pid;
+    let mut above = pid;
     for _ in 0..GENERATIONS {
-        let cmdline = read(pid, "cmdline")?;
+        let cmdline = read(above, "cmdline")?;
         let words = command(&cmdline);
-        let is_kernel = |word: &OsString| {
-            let name = Path::new(word).file_name();
-            name.is_some_and(|name| name.as_bytes().starts_with(KERNEL))
-        };
-        if words.iter().skip(1).any(is_kernel) {
-            return Some(StartedFrom::Kernel(words[0].clone()));
-        }
         let program = host
-            .read_link(&PathBuf::from(format!("/proc/{pid}/exe")))
+            .read_link(&PathBuf::from(format!("/proc/{above}/exe")))
             .ok();
         if !is_title(&cmdline, &words, program.as_deref()) {
-            return Some(StartedFrom::Command(words));
+            let is_typed = above == pid || is_typed(&words);
+            return is_typed.then_some(StartedFrom::Command(words));
         }
-        pid = parent(&read(pid, "stat")?).filter(|parent| *parent > 1)?;
+        above = parent(&read(above, "stat")?).filter(|parent| *parent > 1)?;
     }
     None
+}
+
+/// False for a shell that a person types in, and for what other programs start.
+fn is_typed(words: &[OsString]) -> bool {
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    let name = name.and_then(OsStr::to_str).unwrap_or_default();
+    let is_shell_with_code = words.len() > 1 && name.ends_with("sh");
+    is_shell_with_code || !NOT_TYPED.contains(&name.trim_start_matches('-'))
 }
 
 /// True for one word that is not the name of the program, and for a line that was cleared.
@@ -157,6 +182,15 @@ mod tests {
             let words = command(cmdline.as_bytes());
             let found = is_title(cmdline.as_bytes(), &words, Some(Path::new(program)));
             assert_eq!(found, is, "{cmdline:?}");
+        }
+        for (line, is) in [
+            ("-bash", false),
+            ("/usr/lib/systemd/systemd --user", false),
+            ("bash train.sh", true),
+            ("vllm serve MODEL", true),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(is_typed(&words), is, "{line}");
         }
         assert_eq!(parent(b"12 (a) b) S 7 12 12 0"), Some(7));
         assert_eq!(parent(b"12 (a"), None);

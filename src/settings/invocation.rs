@@ -112,6 +112,8 @@ fn named(key: SettingKey, item: &OsStr) -> Result<(String, &OsStr), FaultKind> {
         let sign = bytes.iter().position(|byte| b"<>=!~^*".contains(byte));
         let at = sign.or_else(|| bytes.iter().position(u8::is_ascii_whitespace));
         match at {
+            // As it is written in a file: `gpu = "*"`.
+            Some(at) if &bytes[at..] == b"=*" => (&bytes[..at], &b"*"[..]),
             Some(at) => bytes.split_at(at),
             None => (bytes, &b"*"[..]),
         }

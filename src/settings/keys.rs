@@ -420,7 +420,9 @@ impl KeyRow {
                 {
                     Ok(Value::Range(range))
                 }
-                _ if of == "gpu" => wants("a compute capability such as \">=8.0\""),
+                _ if of == "gpu" => {
+                    wants("a compute capability such as \">=8.0\", or \"*\" for any GPU")
+                }
                 _ => wants("a range of versions such as \">=9.1,<10\""),
             },
             ValueKind::VersionOrDirectory => match text.trim_start_matches('v').parse() {

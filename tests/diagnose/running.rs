@@ -546,3 +546,35 @@ fn a_terminal_is_as_without_cudarun() {
         text(&output.stderr)
     );
 }
+
+/// What a program does to itself or to the settings costs neither its status nor the explanation.
+#[test]
+fn a_program_that_removes_itself_keeps_its_status() {
+    let workshop = Workshop::new();
+    let source = format!(
+        "#include <stdio.h>\n#include <unistd.h>\nint main(int c, char **v) {{ fputs(\"{MISSING}\\n\", stderr); return unlink(v[0]) ? 4 : 3; }}"
+    );
+    let program = workshop.path("removes");
+    for (words, setting) in [(&["diagnose"][..], "none"), (&[], "diagnose")] {
+        workshop.compile("removes", &source, &[]);
+        let mut command = Command::new(CUDARUN);
+        command
+            .args(words)
+            .arg(&program)
+            .env("CUDARUN_ON_FAILURE", setting);
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            said.contains("\nit is: libcudart.so.12 is not installed\n"),
+            "{said}"
+        );
+        assert!(!program.exists());
+    }
+    let code = format!("echo '{MISSING}' >&2; echo '= 1' >.cudarun.toml; exit 3");
+    let script = Script::new(&code);
+    let alone = script.alone().output().unwrap();
+    std::fs::remove_file(script.home.path().join(".cudarun.toml")).unwrap();
+    let said = explanation(&alone, &script.diagnosed().output().unwrap());
+    assert!(said.contains("\nit is: "), "{said}");
+}

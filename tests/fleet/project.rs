@@ -102,6 +102,23 @@ fn what_descriptions_do_not_tell_is_a_note() {
     assert_eq!(status, 0);
 }
 
+/// A lock counts only with a GPU. One that is there, and that a description does not tell about, is not taken for none.
+#[test]
+fn a_lock_for_another_gpu_is_not_known_to_hold() {
+    let lock = "format = 1\ndriver = \">=550\"\ngpus = [\"9.0\"]\n\n[[family]]\nname = \"cudnn\"\nversion = \"9.19.0\"\n";
+    let project = tempfile::tempdir().unwrap();
+    fs::write(project.path().join(".cudarun.lock"), lock).unwrap();
+    let nodes = nodes();
+    let path = nodes.path("");
+    let run = Run::new(["fleet", "--project", "--ci", path.to_str().unwrap()]);
+    let (text, _, _) = run
+        .in_directory(project.path())
+        .env("COLUMNS", "200")
+        .streams();
+    let line = "note: requires compute capability =9.0; the description of gpu01 does not tell\n";
+    assert!(text.contains(line), "{text}");
+}
+
 #[test]
 fn settings_at_fault_are_a_line_and_no_answer() {
     for settings in [

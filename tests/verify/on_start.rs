@@ -737,3 +737,18 @@ fn an_unwritable_home_blocks_no_start() {
         "the second is kept elsewhere"
     );
 }
+
+/// The kernel writes `\012` for a line end in a path.
+#[test]
+fn a_line_end_in_a_directory_makes_no_other_file_of_it() {
+    let Some(machine) = GpuMachine::new(&["a\nb"]) else {
+        return;
+    };
+    let session = machine.session(&["a\nb"]);
+    let (printed, said) = texts(&session.start(&[]));
+    assert!(
+        printed.ends_with("a\nb/libcudnn.so.9\n") && said.is_empty(),
+        "{printed}{said}"
+    );
+    assert_eq!(machine.proofs(), (1, 1));
+}

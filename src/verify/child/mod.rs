@@ -6,13 +6,12 @@
 )]
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
@@ -504,14 +503,14 @@ fn load(name: &str, directory: Option<&str>) -> Result<&'static Library, CallFai
 fn mapped_files(host: &Host) -> (Vec<MappedFile>, Vec<Vec<u8>>) {
     let maps = host.read(Path::new("/proc/self/maps")).unwrap_or_default();
     let present = mapped_paths(&maps).filter(|file| !file.is_deleted);
-    let paths: BTreeSet<&[u8]> = present.map(|file| file.path).collect();
+    let paths: BTreeSet<PathBuf> = present.map(|file| file.real_path().into_owned()).collect();
     let (mut libraries, mut others) = (Vec::new(), Vec::new());
-    for bytes in paths {
-        let path = Path::new(OsStr::from_bytes(bytes));
-        if catalog().family_of_file(path).is_some() {
+    for path in paths {
+        let bytes = path.as_os_str().as_bytes();
+        if catalog().family_of_file(&path).is_some() {
             libraries.push(MappedFile {
                 path: path.to_string_lossy().into_owned(),
-                id: host.stat(path).ok().map(|stat| stat.id),
+                id: host.stat(&path).ok().map(|stat| stat.id),
             });
         } else if bytes.windows(3).any(|part| part == b".so") {
             // Caches and devices are not objects.
