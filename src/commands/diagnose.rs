@@ -1,7 +1,7 @@
 //! `cudarun diagnose`: from an error message to its cause on this machine, and the command that cures it. The message is a text, or
 //! what a program writes to standard error.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -63,7 +63,12 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
     let host = machine(host, common)?;
     let style = Style::stdout(common.color).of(&host);
     if log.chain.leading.is_empty() && log.chain.harmless.is_empty() {
-        tell(common, options, style, &known_from_text(&log))?;
+        let whole_message = without_quotes(&host, options);
+        let known = Diagnosis {
+            whole_message: whole_message.as_deref(),
+            ..known_from_text(&log)
+        };
+        tell(common, options, style, &known)?;
         return Ok(Exit::No);
     }
     let origin = origin(&host, options, &log.paths);
@@ -103,6 +108,17 @@ pub fn diagnose(host: Host, common: &Common, options: &Diagnose) -> Result<Exit,
         |found| tell(common, options, style, found),
     )?;
     Ok(Exit::Yes)
+}
+
+/// The message, if it was typed without quotes: its second word is no program.
+fn without_quotes(host: &Host, options: &Diagnose) -> Option<OsString> {
+    let (text, program) = (options.text.as_ref()?, options.words.first()?);
+    if doctor::environment(host, program).is_ok() {
+        return None;
+    }
+    let words = options.words.iter().map(OsString::as_os_str);
+    let words: Vec<&OsStr> = std::iter::once(text.as_ref()).chain(words).collect();
+    Some(words.join(" ".as_ref()))
 }
 
 /// A program that may have written the text; none asks about the machine alone.
@@ -180,6 +196,7 @@ fn known_from_text(log: &Log) -> Diagnosis<'_> {
         choice: ProgramChoice::Named,
         text_origin: TextOrigin::Here,
         has_opened_gpu: None,
+        whole_message: None,
         left_out: *left_out,
         is_empty: *is_empty,
     }

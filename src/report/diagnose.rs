@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Style;
 use super::doctor;
-use super::hints::{self, shell_words};
+use super::hints::{self, argument, shell_words};
 use super::words::{counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty, TextOrigin};
@@ -39,6 +39,8 @@ pub struct Diagnosis<'d> {
     pub text_origin: TextOrigin,
     /// False if no process opened a GPU's device file while the program ran; `None` where nobody can tell.
     pub has_opened_gpu: Option<bool>,
+    /// The text and the words after it, if these are no program: a message that was typed without quotes.
+    pub whole_message: Option<&'d OsStr>,
     /// Bytes in the middle that were not read.
     pub left_out: u64,
     pub is_empty: bool,
@@ -176,11 +178,15 @@ impl Diagnosis<'_> {
 pub fn diagnosis(diagnosis: &Diagnosis<'_>, all: bool, verbosity: u8, style: Style) -> String {
     if !diagnosis.is_recognised() {
         let (answer, next) = if diagnosis.is_empty {
-            (NO_MESSAGE, "cudarun diagnose --text 'MESSAGE'")
+            (NO_MESSAGE, "cudarun diagnose --text 'MESSAGE'".to_owned())
         } else {
-            ("no known error message is in this text", "cudarun doctor")
+            let next = match &diagnosis.whole_message {
+                Some(message) => format!("cudarun diagnose --text {}", argument(message)),
+                None => "cudarun doctor".to_owned(),
+            };
+            ("no known error message is in this text", next)
         };
-        return format!("{answer}{}\n{}", remarks(diagnosis), style.next(next));
+        return format!("{answer}{}\n{}", remarks(diagnosis), style.next(&next));
     }
     let mut others = Vec::from_iter(diagnosis.causes);
     let shown = shown(diagnosis.causes, all);

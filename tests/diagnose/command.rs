@@ -35,6 +35,30 @@ fn texts_without_a_known_message() {
     assert_eq!(json["recognised"], false);
 }
 
+/// Words of a message that has no quotes are no program.
+#[test]
+fn a_message_without_quotes_is_quoted() {
+    let words = [
+        "diagnose",
+        "--text",
+        "CUDA",
+        "driver",
+        "version",
+        "is",
+        "insufficient",
+    ];
+    Run::new(words)
+        .status(1)
+        .stdout_contains(&[
+            "\nnext: cudarun diagnose --text 'CUDA driver version is insufficient'\n",
+        ])
+        .check();
+    Run::new(["diagnose", "--text", "CUDA", "true"])
+        .status(1)
+        .stdout_contains(&["\nnext: cudarun doctor\n"])
+        .check();
+}
+
 /// A device has no size, and this one no end.
 #[test]
 fn a_text_that_never_ends_is_refused() {
