@@ -26,10 +26,10 @@ fail() {
     exit 1
 }
 step() { printf -- '-- %s (%d s)\n' "$1" "$SECONDS"; }
-# block NAME: the text of this block of docs/install.md.
+# block NAME: the text of this block of docs/install.md, or of README.md.
 block() {
     local text
-    text=$(sed -n "/^<!-- run by tests\/release.sh as $1 -->\$/,/^\`\`\`\$/p" "$checkout/docs/install.md" | sed '1,2d;$d')
+    text=$(sed -n "/^<!-- run by tests\/release.sh as $1 -->\$/,/^\`\`\`\$/p" "$checkout/docs/install.md" "$checkout/README.md" | sed '1,2d;$d')
     [ -n "$text" ] || fail "docs/install.md has no block $1"
     printf '%s\n' "$text"
 }
@@ -179,6 +179,7 @@ nothing_is_left() {
 }
 
 follow "$clone" sources
+follow "$clone" checkout
 works "$home/.local"
 cp -r "$work/built" "$work/release"
 cp "$clone/install.sh" "$work/release"
