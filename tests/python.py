@@ -306,6 +306,8 @@ def running(at, work):
     # It has ended.
     got = at.fails(f"cudarun.check({pid})")
     check(got.startswith(f"no process {pid}\nhint: "), f"a process that is gone: {got}")
+    got = at.fails("cudarun.check('12')")
+    check(got == "'12' is not the number of a process\nhint: cudarun.check(PID)\n", f"a text for a number: {got}")
     got = at.fails("cudarun.check(-5)")
     check("\nhint: " in got and "old" not in got, f"no number of a process: {got}")
     with without_program(at):
