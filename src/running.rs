@@ -39,6 +39,8 @@ pub struct RunningProcesses {
     pub processes: Vec<RunningProcess>,
     /// How many processes only their user, or root, may look at.
     pub unreadable: usize,
+    /// True if this machine shows nobody but root the processes of other users.
+    pub hides_others: bool,
 }
 
 /// A process that has a library of NVIDIA's mapped. Its paths are those of its own root directory.
@@ -136,7 +138,11 @@ pub fn processes(
     scan: impl Fn(&Host, &Scope) -> Inventory,
 ) -> Result<RunningProcesses, NotShown> {
     let pids = only.map_or_else(|| host.processes(), |pid| vec![pid]);
-    let mut running = RunningProcesses::default();
+    let mounts = host.read(Path::new("/proc/self/mountinfo"));
+    let mut running = RunningProcesses {
+        hides_others: host.uid != 0 && mounts.is_ok_and(|mounts| hides_processes(&mounts)),
+        ..RunningProcesses::default()
+    };
     let mut by_root: BTreeMap<ProcessRoot, Vec<Observed>> = BTreeMap::new();
     for look in parallel::map(&pids, |pid| look_at(host, *pid)) {
         match look {
@@ -312,6 +318,28 @@ fn container(cgroup: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&name[..CONTAINER_NAME]).into_owned())
 }
 
+/// True if `/proc` is mounted so that users see only their own processes.
+fn hides_processes(mounts: &[u8]) -> bool {
+    let mounts = String::from_utf8_lossy(mounts);
+    // The last one is on top.
+    let proc = mounts
+        .lines()
+        .rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    let options = proc.and_then(|line| line.rsplit(' ').next());
+    options.is_some_and(|options| {
+        let mut options = options.split(',');
+        options.any(|option| {
+            [
+                "hidepid=2",
+                "hidepid=invisible",
+                "hidepid=4",
+                "hidepid=ptraceable",
+            ]
+            .contains(&option)
+        })
+    })
+}
+
 /// Adds processes with what their files are. Many processes have the same files, which are judged once.
 fn judge(
     host: &Host,
@@ -445,6 +473,23 @@ mod tests {
         }
         let other = format!("0::/user.slice/session-{}.scope", "3f".repeat(31));
         assert_eq!(container(other.as_bytes()), None);
+    }
+
+    #[test]
+    fn hidden_processes_are_known_by_the_mount() {
+        let line = |options: &str| {
+            let root = "22 1 8:1 / / rw - ext4 /dev/sda1 rw,hidepid=2";
+            format!("{root}\n23 22 0:21 / /proc rw,nosuid - proc proc {options}\n")
+        };
+        for (options, is) in [
+            ("rw", false),
+            ("rw,hidepid=noaccess", false),
+            ("rw,hidepid=invisible", true),
+            ("rw,gid=4,hidepid=2", true),
+        ] {
+            assert_eq!(hides_processes(line(options).as_bytes()), is, "{options}");
+        }
+        assert!(!hides_processes(b""));
     }
 
     #[test]

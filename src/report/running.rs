@@ -72,6 +72,10 @@ pub fn running(
         let line = format!("{others} could not be looked at: {why}");
         text.push_str(&format!("\n{}\n", style.dim(&line)));
     }
+    if running.hides_others {
+        let line = "this machine shows the processes of other users to root alone (`hidepid`)";
+        text.push_str(&format!("\n{}\n", style.dim(line)));
+    }
     text + &style.next(&next(running, only, own_user))
 }
 
@@ -218,7 +222,7 @@ fn next(running: &RunningProcesses, only: Option<u32>, own_user: u32) -> String 
             let shown = wrong.unwrap_or(process);
             format!("cudarun list --running {}", shown.pid)
         }
-        (None, None, None) if running.unreadable > 0 && own_user != 0 => {
+        (None, None, None) if running.hides_others || running.unreadable > 0 && own_user != 0 => {
             "sudo cudarun list --running".to_owned()
         }
         _ => "cudarun doctor".to_owned(),

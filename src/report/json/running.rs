@@ -10,6 +10,7 @@ use crate::running::{
 object!(RunningObject(running: RunningProcesses) {
     "processes": each(&running.processes, ProcessObject),
     "unreadable": running.unreadable,
+    "others_hidden": running.hides_others,
 });
 
 object!(ProcessObject(process: RunningProcess) {
