@@ -130,10 +130,11 @@ fn remove_drop_in(
     };
     storage::remove_with_directories(&file, made)
         .map_err(|error| unwritten(manager, own, &unit, &file, error, true))?;
-    let cache = systemd::cache(&unit);
-    let cache = Some(cache).filter(|cache| !manager.is_user && host.is_directory(cache));
+    // A person's own services keep theirs below the person's cache, with cudarun's.
+    let caches = (!manager.is_user).then(|| systemd::caches(host, &unit));
     tell(common, |style| {
-        report::drop_in_removed(&unit, &file, cache.as_deref(), manager.is_user, style)
+        let caches = caches.as_deref().unwrap_or_default();
+        report::drop_in_removed(&unit, &file, caches, manager.is_user, style)
     })
 }
 

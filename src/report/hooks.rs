@@ -1,7 +1,7 @@
 //! The files of `cudarun hook jupyter` and `cudarun hook systemd`, what was done with them, and why nothing was.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::hints::{argument, call, shell_words};
@@ -155,13 +155,16 @@ pub fn drop_in_written(service: &Service, is_user: bool, style: Style<'_>) -> St
 pub fn drop_in_removed(
     unit: &str,
     file: &Path,
-    cache: Option<&Path>,
+    caches: &[PathBuf],
     is_user: bool,
     style: Style<'_>,
 ) -> String {
     let mut next = restart(unit, is_user);
-    if let Some(cache) = cache {
-        next.push_str(&format!(" && rm -r {}", argument(cache.as_os_str())));
+    if !caches.is_empty() {
+        next.push_str(" && rm -r");
+    }
+    for cache in caches {
+        next.push_str(&format!(" {}", argument(cache.as_os_str())));
     }
     format!(
         "{} starts without cudarun when it is restarted: removed {}\n{}",
@@ -229,7 +232,7 @@ impl TypedReason for NoDropIn {
                 format!("`{}` has no ExecStart=: {}", show(unit), show(file))
             }
             NoDropIn::Command { file, text } => format!(
-                "{}: a quote does not end, or the program gets another name, in ExecStart={}",
+                "{}: a quote does not end or has a prefix in it, or the program gets another name, in ExecStart={}",
                 show(file),
                 short(text)
             ),
