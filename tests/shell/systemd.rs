@@ -481,7 +481,10 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
         "[Service]\n"
     );
     Run::new(["hook", "systemd"])
-        .stderr_contains(&["<PYTHON|UNIT>"])
+        .stderr_contains(&[
+            "were not provided:\n  <UNIT>\n",
+            "cudarun hook systemd [OPTIONS] <UNIT>",
+        ])
         .status(2)
         .check();
     for arguments in [
@@ -495,6 +498,10 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
             .status(2)
             .check();
     }
+    Run::new(["hook", "fish", "--uninstall"])
+        .stderr_contains(&["remove the line with `cudarun hook fish` from the shell's start-up"])
+        .status(2)
+        .check();
     // The test's own binary is where no service of the machine may look.
     let copy = home.path("cudarun");
     copy_program(CUDARUN, &copy);
