@@ -48,6 +48,9 @@ main() {
     case $to in /*) ;; *) to=$PWD/$to ;; esac
     case $to in *"
 "*) fail "a line end in the name of a directory" "choose another one with --to DIR" ;; esac
+    # What is installed is remembered by name: without the slashes and dots that change nothing, a file has one.
+    to=$(printf '%s/' "$to" | sed -e ':again' -e 's|/\.\{0,1\}/|/|g' -e 't again')
+    to=${to%/}
     [ -z "$uninstall" ] || [ -z "$archive$sum" ] || fail "nothing is installed by --uninstall" "leave out --archive and --sha256"
     [ -z "$sum" ] || [ -n "$archive" ] || fail "--sha256 says the checksum of no archive" "name one with --archive FILE"
     manifest=$to/share/cudarun/installed
@@ -131,9 +134,16 @@ of_archive() {
     bash=$1/share/bash-completion/completions/cudarun zsh=$1/share/zsh/site-functions/_cudarun
     fish=$1/share/fish/vendor_completions.d/cudarun.fish
     [ -f "$program" ] && [ -f "$manual" ] && [ -f "$bash" ] && [ -f "$zsh" ] && [ -f "$fish" ] || return 1
-    "$program" --version >/dev/null 2>&1 ||
-        fail "the cudarun of this archive does not run here" \
-            "archives are for x86_64 and aarch64 with glibc 2.17 or newer, and this is $(uname -m): build it: cargo install --path ."
+    # The shell's own words for a refusal are in the language of the person.
+    if said=$(LC_ALL=C env "$program" --version 2>&1); then return; fi
+    case $said in
+    *": Permission denied"*)
+        fail "programs may not run in $1, as on a file system that is mounted noexec" \
+            "export TMPDIR=DIR, with a directory where they may, and again: $me --archive FILE"
+        ;;
+    esac
+    fail "the cudarun of this archive does not run here" \
+        "archives are for x86_64 and aarch64 with glibc 2.17 or newer, and this is $(uname -m): build it: cargo install --path ."
 }
 
 unpack() {
@@ -331,31 +341,43 @@ quoted() {
 take_away() {
     [ -f "$manifest" ] || fail "nothing is installed in $to" "say where it is with --to DIR"
     shell=
+    program=$to/bin/cudarun
+    # Hooks write its real name.
+    real=$(readlink -f "$program") || real=$program
     # A kernel or a service that starts it would start no more.
     for file in "${JUPYTER_DATA_DIR:-${XDG_DATA_HOME:-${HOME-}/.local/share}/jupyter}"/kernels/*/kernel.json \
         "${XDG_CONFIG_HOME:-${HOME-}/.config}"/systemd/user/*.d/zz-cudarun.conf /etc/systemd/system/*.d/zz-cudarun.conf; do
-        grep -qF "$to/bin/cudarun" "$file" 2>/dev/null || continue
+        grep -qF -e "$program" -e "$real" "$file" 2>/dev/null || continue
         unit=$(basename "${file%.d/*}")
         case $file in
         *.json) undo="hook jupyter --uninstall" ;;
         /etc/*) undo="hook systemd $unit --uninstall" ;;
         *) undo="hook systemd --user $unit --uninstall" ;;
         esac
-        fail "$file starts it" "first: $(quoted "$to/bin/cudarun") $undo"
+        fail "$file starts it" "first: $(quoted "$program") $undo"
     done
     list=$(cat "$manifest")
+    # The module stays, also where the list has another name of the directory.
     module=$to/lib/cudarun/follow.so
-    each f "$list" | while read -r path; do [ "$path" = "$module" ] || rm -f "$path"; done
+    each f "$list" | while read -r path; do
+        case $path in */lib/cudarun/follow.so) ;; *) rm -f "$path" ;; esac
+    done
     rm "$manifest"
     # Files that others have put there since stay.
     each d "$list" | while read -r path; do rmdir "$path" 2>/dev/null || true; done
     echo "removed cudarun from $to; what it kept between runs is in ${XDG_CACHE_HOME:-${HOME-}/.cache}/cudarun,"
     echo "and what was allowed in ${XDG_CONFIG_HOME:-${HOME-}/.config}/cudarun"
     config=${XDG_CONFIG_HOME:-${HOME-}/.config}
-    for file in "${HOME-}"/.bashrc "${HOME-}"/.bash_profile "${HOME-}"/.profile "${ZDOTDIR:-${HOME-}}"/.zshrc "$config/fish/config.fish"; do
+    zsh=${ZDOTDIR:-${HOME-}}
+    for file in "${HOME-}"/.bashrc "${HOME-}"/.bash_profile "${HOME-}"/.profile "$zsh"/.zshenv "$zsh"/.zprofile "$zsh"/.zshrc \
+        "$config/fish/config.fish"; do
         lines=$(grep -n cudarun "$file" 2>/dev/null) || continue
         printf 'remove from %s:\n%s\n' "$file" "$lines"
     done
+    # For all users; it may be of another cudarun.
+    file=/etc/profile.d/cudarun.sh
+    ! grep -qF -e "$module" -e "${real%/bin/cudarun}/lib/cudarun/follow.so" "$file" 2>/dev/null ||
+        printf 'login shells still read what it wrote; to remove that:\n    rm %s\n' "$file"
     [ ! -f "$module" ] || printf '%s\n    %s\n' \
         "programs that are running may still name $module, which does nothing now; when they have ended (after a restart at the latest):" \
         "rm -r $(quoted "$to/lib/cudarun")"

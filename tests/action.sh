@@ -2,7 +2,7 @@
 # Runs the step of .github/actions/check as GitHub's runner does, with its variables and a `gh` that only writes down how it is
 # called, on saved nodes; and the snippets of docs/ci.md: tests/action.sh [cudarun]
 #
-# Needs gcc, and python3 with venv and the network for PyYAML, which is kept in ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests.
+# Needs gcc, jq, and python3 with venv and the network for PyYAML, which is kept in ${XDG_CACHE_HOME:-~/.cache}/cudarun-tests.
 # shellcheck disable=SC2016,SC2317  # code for other shells; functions called by name
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -86,7 +86,8 @@ step() {
     said=$(cd "$workspace" && env PATH="$work/bin:/usr/bin:/bin" GITHUB_ACTIONS=true GITHUB_WORKSPACE="$workspace" \
         GITHUB_STEP_SUMMARY="$work/summary" GITHUB_OUTPUT="$work/output" RUNNER_TEMP="$work/temp" \
         GITHUB_SERVER_URL=https://server.invalid GITHUB_REPOSITORY=owner/project ACTION_REPOSITORY='' ACTION_REF='' \
-        GH_LOG="$work/gh.log" GH_KNOWN='' GH_FAILS='' PULL_REQUEST=7 \
+        GITHUB_WORKFLOW=checks GITHUB_JOB=nodes GH_LOG="$work/gh.log" GH_LOGIN='github-actions[bot]' GH_COMMENTS='[]' GH_FAILS='' \
+        PULL_REQUEST=7 \
         INPUT_NODES=machines INPUT_PROGRAM='' INPUT_IMAGE='' INPUT_DIRECTORY=app INPUT_LOCK=auto \
         INPUT_ARCHIVE=cudarun.tar.gz INPUT_SHA256='' INPUT_COMMENT=false "$@" "$action/check.sh" 2>&1) || status=$?
     commands=$(obeyed <<<"$said")
@@ -165,13 +166,25 @@ hostile_inputs() {
 }
 
 comments() {
+    local mark known use
     step INPUT_COMMENT=true
-    is "a comment" "0 api --paginate repos/owner/project/issues/7/comments --jq *
+    is "a comment" "0 api graphql -f query={ viewer { login } } --jq .data.viewer.login
+api --paginate repos/owner/project/issues/7/comments --jq *
 api --silent --method POST repos/owner/project/issues/7/comments -F body=@*
-<!-- cudarun -->
+<!-- cudarun * -->
 $(cat "$work/summary")" "$status $(cat "$work/gh.log")"
-    step INPUT_COMMENT=true GH_KNOWN=$'41\n42'
+    mark=$(grep '^<!-- cudarun' "$work/gh.log")
+    # Others' comments with the mark, and two of its own.
+    known=$(printf '{"id": %s, "user": {"login": "%s"}, "body": "%s"},' 39 someone "$mark" 40 'github-actions[bot]' 'text' \
+        41 'github-actions[bot]' "$mark\\ntext" 42 'github-actions[bot]' "$mark" 43 person "$mark")
+    step INPUT_COMMENT=true GH_COMMENTS="[${known%,}]"
     is "a later one" "*--method PATCH repos/owner/project/issues/comments/41 -F*" "$(cat "$work/gh.log")"
+    step INPUT_COMMENT=true GH_COMMENTS="[${known%,}]" GH_LOGIN=person
+    is "a later one by a personal token" "*--method PATCH repos/owner/project/issues/comments/43 -F*" "$(cat "$work/gh.log")"
+    for use in GITHUB_JOB=other INPUT_NODES=machines/gpu01.json INPUT_PROGRAM=app INPUT_DIRECTORY=.; do
+        step INPUT_COMMENT=true GH_COMMENTS="[${known%,}]" "$use"
+        is "another use: $use" "*--method POST repos/owner/project/issues/7/comments -F*" "$(cat "$work/gh.log")"
+    done
     step INPUT_COMMENT=true GH_FAILS=1
     is "without permission" "0 ::warning title=cudarun::*" "$status $commands"
     step INPUT_COMMENT=true PULL_REQUEST=
@@ -198,6 +211,14 @@ what_can_be_wrong() {
         INPUT_SHA256=00 INPUT_IMAGE=none.tar INPUT_NODES=none; do
         step "$input"
         is "$input" "2 unknown ::error title=cudarun*" "$status $(output result) $commands"
+    done
+    # Only a tag of a release has an archive there.
+    for input in v1 v1.2.0 main "v" vnext "$(printf '%040d' 7)"; do
+        step INPUT_ARCHIVE= ACTION_REPOSITORY=owner/cudarun ACTION_REF="$input"
+        case $input in
+        v[0-9]*) is "used as $input" "*/owner/cudarun/releases/download/$input/cudarun-${input#v}-*cannot be had*" "$said" ;;
+        *) is "used as $input" "2 ::error title=cudarun::*a branch, a commit or a path*which \`archive\`" "$status $commands" ;;
+        esac
     done
 }
 
@@ -250,7 +271,8 @@ if [ -n "$GH_FAILS" ]; then
     exit 1
 fi
 case " $* " in
-*" --jq "*) [ -z "$GH_KNOWN" ] || echo "$GH_KNOWN" ;;
+*" graphql "*) jq -r "${!#}" <<<"{\"data\": {\"viewer\": {\"login\": \"$GH_LOGIN\"}}}" ;;
+*" --jq "*) jq -r "${!#}" <<<"$GH_COMMENTS" ;;
 *)
     body=${!#}
     cat "${body#body=@}" >>"$GH_LOG"

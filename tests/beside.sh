@@ -862,7 +862,7 @@ packaged_services() {
 systemctl() { command systemctl --user "$@"; }
 '"$1"
     }
-    local file=/etc/systemd/system/ollama.service.d/zz-cudarun.conf
+    local file=/etc/systemd/system/ollama.service.d/zz-cudarun.conf name
     systemctl --user start ollama own
     is "a packaged service as it is" "$mixed
 main" "$(cat ollama.out)"
@@ -881,13 +881,16 @@ main" "$(cat ollama.out)"
     is "what systemd makes of it" "" "$(systemd-analyze verify /run/systemd/system/ollama.service 2>&1 | grep ollama || true)"
     is "its cache" "$HOME/.cache/cudarun/ollama" "$(tr '\0' '\n' <"/proc/$(systemctl --user show --property=MainPID --value ollama)/environ" |
         sed -n 's/^CACHE_DIRECTORY=//p')"
-    # What the administrator edits later does not undo it.
-    mkdir -p /etc/systemd/system/ollama.service.d
-    printf '[Service]\nExecStart=\nExecStart=/bin/false\n' >/etc/systemd/system/ollama.service.d/override.conf
-    as_administrator "$(block service)" >/dev/null 2>&1 || true
-    is "the command that counts" "*path=$cudarun ; argv*]=$cudarun /bin/false ;*" \
-        "$(systemctl --user show --property=ExecStart ollama)"
-    rm /etc/systemd/system/ollama.service.d/override.conf
+    # What the administrator edits later does not undo it, under no name of the unit.
+    ln -s ollama.service /run/systemd/system/llm.service
+    for name in /etc/systemd/system/ollama /run/systemd/system/llm; do
+        mkdir -p "$name.service.d"
+        printf '[Service]\nExecStart=\nExecStart=/bin/false %s\n' "$name" >"$name.service.d/override.conf"
+        as_administrator "$(block service)" >/dev/null 2>&1 || true
+        is "the command that counts" "*path=$cudarun ; argv*]=$cudarun /bin/false $name ;*" \
+            "$(systemctl --user show --property=ExecStart ollama)"
+        rm "$name.service.d/override.conf"
+    done
     as_administrator "$(block service)" >/dev/null
     as_administrator "$(block service-off)" >/dev/null
     is "what the drop-in leaves" "" "$(find /etc/systemd/system -mindepth 1)"

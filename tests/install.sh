@@ -137,9 +137,14 @@ printf '%s\n' '. /usr/share/bash-completion/bash_completion' "PATH=\"\$HOME/.loc
 completes || fail "bash-completion does not find it"
 # shellcheck disable=SC2016  # a line as a person adds it
 echo 'eval "$(cudarun hook bash)"' >>"$home/.bashrc"
+for file in .zshenv .zprofile; do echo "# of cudarun" >"$home/$file"; done
 said=$(in_new_shell "$install" --uninstall)
 # shellcheck disable=SC2016
 [[ $said == *"remove from $home/.bashrc:"$'\n3:eval "$(cudarun hook bash)"\n'* ]] || fail "it does not say which line is left: $said"
+for file in .zshenv .zprofile; do
+    [[ $said == *"remove from $home/$file:"$'\n1:# of cudarun\n'* ]] || fail "it does not say that a line is left in $file: $said"
+    rm "$home/$file"
+done
 rm -r "$home/.local/lib/cudarun" && rmdir "$home/.local/lib" "$home/.local"
 [ "$(ls -A "$home")" = .bashrc ] || fail "it leaves traces in a home"
 rm -r "$home"
@@ -242,6 +247,59 @@ refuses "unknown option --nonsense" "--help" "$install" --nonsense
 refuses "--to needs a value" "--help" "$install" --to
 refuses "HOME is not set" "--to DIR" env -u HOME "$install"
 refuses "nothing is installed" "--to DIR" "$install" --to "$to" --uninstall
+
+# The directory has several names: by a link, with dots and slashes, from where it is called. Hooks know its real one.
+ln -s "$work" "$work/before.link"
+in_work() { (cd "$work" && "$@"); }
+drop_in=$work/before.config/systemd/user/model.service.d/zz-cudarun.conf
+mkdir -p "$(dirname "$drop_in")"
+uninstalled_as() { in_work env XDG_CONFIG_HOME="$work/before.config" "$install" --to "$1" --uninstall; }
+tree >"$work/before.names"
+for names in "$work/before.link/a place|$to" "$to|$work/before.link/a place" "$to//|./a place" "./a place/.|a place/"; do
+    in_work "$install" --to "${names%|*}" --archive "$archive" >/dev/null
+    real=$(realpath "$to/bin/cudarun")
+    printf '{"argv": ["%s", "python3"]}\n' "$real" >"$kernel"
+    refuses "$kernel starts it" "hook jupyter --uninstall" uninstalled_as "${names#*|}"
+    printf '{"argv": ["/other/bin/cudarun", "python3"]}\n' >"$kernel"
+    printf '[Service]\nExecStart="%s" /model\n' "$real" >"$drop_in"
+    refuses "$drop_in starts it" "hook systemd --user model.service --uninstall" uninstalled_as "${names#*|}"
+    rm "$drop_in"
+    uninstalled_as "${names#*|}" >/dev/null
+    [ -f "$to/lib/cudarun/follow.so" ] || fail "installed as ${names%|*} and removed as ${names#*|}, the module is gone"
+    rm -r "$to/lib/cudarun" && rmdir "$to/lib"
+    tree >"$work/before.after"
+    diff "$work/before.names" "$work/before.after" || fail "it leaves traces under the names $names"
+done
+in_work "$install" --to "$to//" --archive "$archive" >/dev/null
+in_work "$install" --to "./a place" --archive "$archive" >/dev/null || fail "it does not know its own files by another name"
+away "$install" --to "$to" --uninstall
+
+if [ "$(id -u)" = 0 ]; then
+    # on_tmpfs OPTIONS DIRECTORY COMMAND…: with an empty file system there.
+    # shellcheck disable=SC2016
+    on_tmpfs() { unshare --mount --propagation private sh -euc 'mount -t tmpfs -o "$1" none "$2"; shift 2; "$@"' sh "$@"; }
+    # Where programs may not run from the temporary directory, and where they may.
+    mkdir "$work/tmp"
+    for options in noexec exec; do
+        set -- on_tmpfs $options "$work/tmp" env TMPDIR="$work/tmp" "$install" --to "$to" --archive "$archive"
+        if [ $options = noexec ]; then
+            refuses "programs may not run in $work/tmp" "export TMPDIR=DIR" "$@"
+        else
+            "$@" >/dev/null || fail "not with a temporary directory of its own"
+        fi
+    done
+    rmdir "$work/tmp"
+    # The file for all users, where it is of this cudarun and where it is of another one.
+    # shellcheck disable=SC2016
+    profile='"$1/bin/cudarun" export --follow | sed "s,$1/lib,$2/lib,g" >/etc/profile.d/cudarun.sh; "$3" --to "$1" --uninstall'
+    for of in "$work/plain" /other; do
+        "$install" --to "$work/plain" --archive "$archive" >/dev/null
+        said=$(on_tmpfs mode=755 /etc/profile.d sh -euc "$profile" sh "$work/plain" "$of" "$install")
+        [ "$of" = "$(grep -qx '    rm /etc/profile.d/cudarun.sh' <<<"$said" && echo "$work/plain" || echo /other)" ] ||
+            fail "where the file for all users is of $of, it says: $said"
+    done
+    rm -r "$work/plain"
+fi
 
 # What `fetch` has downloaded stays, and is named with the command that removes it. Without a store, nothing is said of one.
 "$install" --to "$to" >/dev/null

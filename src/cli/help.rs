@@ -1,4 +1,4 @@
-//! The first help page, and the colours of all.
+//! The first help page, the colours of all, and the words for an argument that has no meaning.
 
 use clap::builder::styling::{AnsiColor, Styles};
 
@@ -9,6 +9,10 @@ pub(super) const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default())
     .error(AnsiColor::Red.on_default().bold());
+
+pub(super) fn unusable(argument: &str, verb: &str) -> String {
+    format!("the argument '{argument}' cannot be used with '{verb}'")
+}
 
 /// The page of `cudarun -h`.
 pub(super) const PAGE: &str = "\
@@ -34,7 +38,7 @@ Project:
 Shell:
   shell        Open a shell in which the environment of a program is set
   export       Print the environment that a program would get, as shell code
-  hook         Print a hook that warns when requirements are not met
+  hook         Print the shell hook, or make kernels and services use cudarun
   completions  Print the completions for a shell
 
 Examples: cudarun python3 x.py; cudarun --build make; cudarun --root x.tar list

@@ -17,7 +17,7 @@ pub struct LibraryOptions {
     /// Take this installation of a family: `cudnn=9.10` or `cudnn=/opt/cudnn/lib`
     #[arg(long, value_name = "FAMILY=WHICH")]
     pub pin: Vec<OsString>,
-    /// Require versions: `cudnn>=9.1,<10`, `driver>=550`
+    /// Require `cudnn>=9.1,<10`, `driver>=550`, or a `gpu`
     #[arg(long, value_name = "WHAT")]
     pub require: Vec<String>,
     /// Take exactly the set that `cudarun record` wrote to `.cudarun.lock`

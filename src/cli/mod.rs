@@ -19,6 +19,8 @@ mod help;
 pub mod libraries;
 mod shells;
 
+use help::unusable;
+
 pub use advise::Advise;
 pub use doctor::{CiForm, Diagnose, Doctor, Fleet};
 pub use fetch::{ClientKind, Fetch, FetchWhen, TOOLKIT, family_and_range, is_toolkit};
@@ -107,23 +109,28 @@ impl Cli {
                 fetch.mut_arg("words", |words| words.trailing_var_arg(false))
             }))?;
         }
-        let idle = match &cli.verb {
+        let fault = match &cli.verb {
             Some(Verb::Fetch(fetch)) => {
-                fetch.idle().map(|(idle, of)| (idle, format!("fetch {of}")))
+                let idle = fetch.idle();
+                idle.map(|(idle, of)| ("fetch", unusable(idle, &format!("fetch {of}"))))
             }
-            Some(Verb::Hook(hook)) => hook.idle(),
+            Some(Verb::Hook(hook)) => hook.fault().map(|fault| ("hook", fault)),
             // These write the lock, and the file beside it.
             Some(Verb::Record(record)) if record.library_options.locked => {
-                Some(("--locked", "record".to_owned()))
+                Some(("record", unusable("--locked", "record")))
             }
             Some(Verb::Init(init)) if init.library_options.locked => {
-                Some(("--locked", "init".to_owned()))
+                Some(("init", unusable("--locked", "init")))
             }
             _ => None,
         };
-        idle.map_or(Ok(cli), |(idle, verb)| {
-            let message = format!("the argument '{idle}' cannot be used with '{verb}'");
-            Err(Cli::command().error(ErrorKind::ArgumentConflict, message))
+        fault.map_or(Ok(cli), |(verb, message)| {
+            let mut command = Cli::command();
+            // It is built for the colours of the verb's usage.
+            command.build();
+            let verb = command.find_subcommand_mut(verb).map(std::mem::take);
+            let mut command = verb.unwrap_or(command);
+            Err(command.error(ErrorKind::ArgumentConflict, message))
         })
     }
 }
@@ -160,7 +167,7 @@ pub struct Common {
     /// Print more: picks, reasons; -vv and -vvv even more
     #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     pub verbose: u8,
-    /// Print only errors
+    /// Print no notes and no progress
     #[arg(short, long, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
     /// When to use colour

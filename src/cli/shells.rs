@@ -6,6 +6,8 @@ use std::sync::LazyLock;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 
+use super::help::unusable;
+
 #[derive(Args, Debug)]
 pub struct Hook {
     /// The shell that evaluates it in its start-up file; `jupyter` gets a kernel, `systemd` a drop-in of a service
@@ -15,7 +17,7 @@ pub struct Hook {
     )]
     pub place: Option<HookPlace>,
     /// With jupyter, the Python of the kernel [default: python3]; with systemd, the service
-    #[arg(value_name = "PYTHON|UNIT", required_if_eq("place", "systemd"))]
+    #[arg(value_name = "PYTHON|UNIT")]
     pub what: Option<OsString>,
     /// With a shell: in a project, whatever it starts gets its own libraries, without typing `cudarun`
     #[arg(long)]
@@ -38,10 +40,15 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// An argument that has no meaning with this place, and the place.
-    pub fn idle(&self) -> Option<(&'static str, String)> {
+    /// What is wrong: an argument that has no meaning with this place, or one that is missing.
+    pub(super) fn fault(&self) -> Option<String> {
         let place = self.place?;
         let is_shell = matches!(place, HookPlace::Shell(_));
+        if place == HookPlace::Systemd && self.what.is_none() {
+            return Some(
+                "the following required arguments were not provided:\n  <UNIT>".to_owned(),
+            );
+        }
         let given = [
             ("--follow", self.follow, is_shell),
             ("--name", self.name.is_some(), place == HookPlace::Jupyter),
@@ -53,8 +60,14 @@ impl Hook {
         let (idle, ..) = given
             .into_iter()
             .find(|(_, is_given, has_meaning)| *is_given && !has_meaning)?;
-        let place = place.to_possible_value()?;
-        Some((idle, format!("hook {}", place.get_name())))
+        let hook = format!("hook {}", place.to_possible_value()?.get_name());
+        let instead = match idle {
+            "--uninstall" => {
+                format!(": remove the line with `cudarun {hook}` from the shell's start-up file")
+            }
+            _ => String::new(),
+        };
+        Some(unusable(idle, &hook) + &instead)
     }
 }
 

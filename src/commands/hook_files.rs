@@ -22,10 +22,12 @@ pub(super) fn jupyter(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
         return remove_kernels(host, common, hook, &directory);
     }
     let python = hook.what.as_deref().unwrap_or(OsStr::new("python3"));
-    let python = environment(host, python)?;
+    let python = environment(host, python)
+        .map_err(|error| jupyter::python_of(host, Path::new(python)).map_or(error, fault))?;
     let kernel = jupyter::kernel(host, &python, name).map_err(fault)?;
     let file = jupyter::file(&directory, &kernel.name);
     let own = own(host)?;
+    jupyter::must_stay(host, &own).map_err(fault)?;
     let Some(own) = own.to_str() else {
         return Err(fault(NoKernel::NotText { path: own }));
     };
@@ -71,7 +73,10 @@ fn remove_kernels(
     };
     if let Some(python) = &hook.what {
         // It may be gone.
-        let path: PathBuf = host.absolute(Path::new(python)).components().collect();
+        let path = environment(host, python).map_or_else(
+            |_| jupyter::one_name(host, Path::new(python)),
+            |read| jupyter::path(host, &read),
+        );
         kernels.retain(|kernel| Path::new(&kernel.python) == path);
     }
     if kernels.is_empty() {
@@ -130,10 +135,11 @@ fn remove_drop_in(
     };
     storage::remove_with_directories(&file, made)
         .map_err(|error| unwritten(manager, own, &unit, &file, error, true))?;
-    let cache = systemd::cache(&unit);
-    let cache = Some(cache).filter(|cache| !manager.is_user && host.is_directory(cache));
+    // A person's own services keep theirs below the person's cache, with cudarun's.
+    let caches = (!manager.is_user).then(|| systemd::caches(host, &unit));
     tell(common, |style| {
-        report::drop_in_removed(&unit, &file, cache.as_deref(), manager.is_user, style)
+        let caches = caches.as_deref().unwrap_or_default();
+        report::drop_in_removed(&unit, &file, caches, manager.is_user, style)
     })
 }
 

@@ -1,7 +1,7 @@
 //! A kernel of Jupyter's, `kernels/NAME/kernel.json` in the user's directory for Jupyter's data.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -24,8 +24,8 @@ pub struct Kernel {
     pub python: String,
     /// `3.12`, where that is known.
     pub version: Option<String>,
-    /// The name of its environment; `None` for the system's Python.
-    pub environment: Option<String>,
+    /// What tells it from others in Jupyter's menu: the given name, or that of its environment; `None` for the system's Python.
+    pub label: Option<String>,
 }
 
 /// The reason why there is no kernel.
@@ -35,6 +35,15 @@ pub enum NoKernel {
     NoHome,
     NotPython {
         path: PathBuf,
+    },
+    /// The directory of an environment, which has this Python.
+    Environment {
+        directory: PathBuf,
+        python: PathBuf,
+    },
+    /// cudarun itself is in a cache, which a tool or a person clears.
+    InCache {
+        own: PathBuf,
     },
     /// The package `ipykernel` is not installed in its environment.
     NoIpykernel {
@@ -98,15 +107,56 @@ pub fn checked_name(name: &str) -> Result<String, NoKernel> {
     Ok(name.to_lowercase())
 }
 
+/// The Python of a program as a kernel names it, for every directory.
+pub fn path(host: &Host, read: &Program) -> PathBuf {
+    // A shim decides by the current directory, which is another one for each notebook.
+    let shim = read.steps.iter().rfind(|step| step.how == StepKind::Shim);
+    one_name(host, shim.map_or(&read.path, |step| &step.to))
+}
+
+/// A path without the `.` and `..` that may have been typed. Links stay: Python finds its environment by them, and a person may
+/// have made them to lead elsewhere later.
+pub fn one_name(host: &Host, path: &Path) -> PathBuf {
+    let mut name = PathBuf::new();
+    for component in host.absolute(path).components() {
+        name.push(component);
+        if component == Component::ParentDir {
+            // As the kernel goes there: not every `a/b/..` is `a`.
+            name = host.canonical(&name).unwrap_or(name);
+        }
+    }
+    name
+}
+
+/// Refuses a cudarun in a cache, where `uvx` and `pipx run` have theirs: the kernel would start no more when that is cleared.
+pub fn must_stay(host: &Host, own: &Path) -> Result<(), NoKernel> {
+    let uv = host.env.non_empty("UV_CACHE_DIR").map(Path::new);
+    let caches = host.user_cache().into_iter();
+    let mut caches = caches.chain(uv.map(|cache| host.absolute(cache)));
+    let is_in = |cache: PathBuf| own.starts_with(host.canonical(&cache).unwrap_or(cache));
+    // Others' have this name.
+    if caches.any(is_in) || own.iter().any(|name| name == ".cache") {
+        return Err(NoKernel::InCache {
+            own: own.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// The Python of a directory that is an environment.
+pub fn python_of(host: &Host, directory: &Path) -> Option<NoKernel> {
+    let python = directory.join("bin/python");
+    host.is_executable(&python).then(|| NoKernel::Environment {
+        directory: directory.to_owned(),
+        python,
+    })
+}
+
 /// The kernel of a Python, by its environment, under this name or one of its environment's.
 pub fn kernel(host: &Host, read: &Program, name: Option<&str>) -> Result<Kernel, NoKernel> {
     let is_plain =
         |step: &ResolveStep| matches!(step.how, StepKind::Path | StepKind::Link | StepKind::Shim);
-    // A shim decides by the current directory, which is another one for each notebook.
-    let shim = read.steps.iter().rfind(|step| step.how == StepKind::Shim);
-    let path = host.absolute(shim.map_or(&read.path, |step| &step.to));
-    // Without the `.` that may have been typed; links stay, since Python finds its environment by them.
-    let path: PathBuf = path.components().collect();
+    let path = path(host, read);
     let Some(pip) = read.pip.clone().filter(|_| read.steps.iter().all(is_plain)) else {
         return Err(NoKernel::NotPython { path });
     };
@@ -119,8 +169,9 @@ pub fn kernel(host: &Host, read: &Program, name: Option<&str>) -> Result<Kernel,
         return Err(NoKernel::NotText { path });
     };
     let prefix = environment(host, &path);
-    let environment = prefix.and_then(environment_name);
-    let name = match (name, &environment) {
+    let label = name.map(str::to_owned);
+    let label = label.or_else(|| prefix.and_then(environment_name));
+    let name = match (name, &label) {
         (Some(name), _) => checked_name(name)?,
         (None, Some(environment)) => checked_name(&format!("cudarun-{}", word(environment)))?,
         (None, None) => "cudarun".to_owned(),
@@ -134,7 +185,7 @@ pub fn kernel(host: &Host, read: &Program, name: Option<&str>) -> Result<Kernel,
         name,
         python,
         version: version(read),
-        environment,
+        label,
     })
 }
 

@@ -1,13 +1,13 @@
 //! A drop-in of systemd's, `UNIT.d/zz-cudarun.conf`, by which a packaged service starts through cudarun. systemd reads drop-ins in
 //! the order of their names, so this one is read after what `systemctl edit` writes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::unit::{self, UnitCommand};
-use crate::host::{Host, Unsafe, judge_file};
+use crate::host::{DirectoryEntry, FileKind, Host, Unsafe, judge_file};
 
 const NAME: &str = "zz-cudarun.conf";
 /// A file of ours begins with this, and then the number of directories that were made for it.
@@ -46,6 +46,11 @@ const USER: &[&str] = &[
 ];
 /// What services often cannot see: a home, or a directory for temporary files.
 const HIDDEN: &[&str] = &["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
+/// As many links as Linux follows in one path.
+const LINKS: usize = 40;
+/// Where systemd makes the directories of a service with our drop-in; the second is for one with `DynamicUser=`, to which the first
+/// has a link.
+const CACHES: &[&str] = &["/var/cache/cudarun", "/var/cache/private/cudarun"];
 /// Settings by which a service does not see the files of the machine, or may not run them.
 const SECLUDING: &[&str] = &["RootDirectory", "RootImage", "NoExecPaths"];
 
@@ -182,15 +187,38 @@ impl Manager {
         files.filter_map(|file| made(host, &file).ok()?)
     }
 
-    /// The name and the file of a unit; that of another name, where it is a link to it.
+    /// The strongest file of this name.
+    fn strongest(&self, host: &Host, name: &str) -> Option<PathBuf> {
+        let mut files = self.directories.iter().map(|it| it.join(name));
+        files.find(|file| host.lstat(file).is_ok())
+    }
+
+    /// The name that counts of a unit: a link to another one here is that one. Files elsewhere have the names of the links to them.
+    fn own_name(&self, host: &Host, name: &str) -> String {
+        let next = |name: &String| {
+            let file = self.strongest(host, name)?;
+            let target = file.parent()?.join(host.read_link(&file).ok()?);
+            let above = host.canonical(target.parent()?).ok()?;
+            let is_above = |it: &PathBuf| host.canonical(it).is_ok_and(|real| real == above);
+            let name = target
+                .file_name()
+                .filter(|name| is_service(name))?
+                .to_str()?;
+            let is_here = self.directories.iter().any(is_above);
+            (is_here && self.strongest(host, name).is_some()).then(|| name.to_owned())
+        };
+        let names = std::iter::successors(Some(name.to_owned()), next);
+        names.take(LINKS).last().unwrap_or_default()
+    }
+
+    /// The name that counts and the file of a unit.
     fn find(&self, host: &Host, unit: &str) -> Result<(String, PathBuf), NoDropIn> {
         let names = [Some(unit.to_owned()), template(unit)];
-        let files = names.iter().flatten().flat_map(|name| {
-            self.directories
-                .iter()
-                .map(move |directory| directory.join(name))
-        });
-        let Some(file) = files.into_iter().find(|file| host.lstat(file).is_ok()) else {
+        let mut names = names.into_iter().flatten();
+        let found = names.find(|name| self.strongest(host, name).is_some());
+        let own = found.map(|name| self.own_name(host, &name));
+        let file = own.as_ref().and_then(|own| self.strongest(host, own));
+        let (Some(own), Some(file)) = (own, file) else {
             return Err(NoDropIn::Missing {
                 unit: unit.to_owned(),
                 is_user: self.is_user,
@@ -207,20 +235,40 @@ impl Manager {
                 unit: unit.to_owned(),
             });
         }
-        let other = real.file_name().and_then(OsStr::to_str).filter(|name| {
-            file.file_name() != Some(OsStr::new(name)) && full_name(OsStr::new(name)).is_ok()
-        });
-        // An instance keeps its name, whatever its template is called.
-        let unit = other.filter(|_| template(unit).is_none()).unwrap_or(unit);
-        Ok((unit.to_owned(), real))
+        Ok((instance_of(&own, unit).unwrap_or(own), real))
+    }
+
+    /// The other names of a unit, by links to it or to its template.
+    fn aliases(&self, host: &Host, unit: &str) -> BTreeSet<String> {
+        let entries = self.directories.iter().flat_map(|it| host.list(it));
+        let links = entries
+            .flatten()
+            .filter(|entry| entry.kind == FileKind::Link && is_service(&entry.name));
+        let template = template(unit);
+        let alias = |entry: DirectoryEntry| {
+            let name = entry.name.into_string().ok()?;
+            let own = self.own_name(host, &name);
+            match &template {
+                Some(template) if own == *template => instance_of(&name, unit),
+                // A link to a template with the name of an instance is that instance.
+                _ => (own == unit && is_template(&name) == is_template(unit)).then_some(name),
+            }
+        };
+        links
+            .filter_map(alias)
+            .filter(|name| name != unit)
+            .collect()
     }
 
     /// The drop-ins of a unit that systemd reads, in its order.
     fn drop_ins(&self, host: &Host, unit: &str) -> Vec<PathBuf> {
+        let units = [unit.to_owned()].into_iter();
+        let units = units.chain(self.aliases(host, unit));
+        let names = units.map(|unit| names_of_drop_ins(&unit));
         let mut found: BTreeMap<OsString, PathBuf> = BTreeMap::new();
-        for name in names_of_drop_ins(unit) {
-            for directory in &self.directories {
-                let directory = directory.join(&name);
+        for names in names.chain([vec!["service.d".to_owned()]]) {
+            let directories = self.directories.iter();
+            for directory in directories.flat_map(|it| names.iter().map(|name| it.join(name))) {
                 for entry in host.list(&directory).unwrap_or_default() {
                     let path = directory.join(&entry.name);
                     if path.extension().is_some_and(|it| it == "conf") {
@@ -257,33 +305,39 @@ pub fn full_name(name: &OsStr) -> Result<String, NoDropIn> {
     Ok(format!("{stem}{SERVICE}"))
 }
 
+fn is_service(name: &OsStr) -> bool {
+    full_name(name).is_ok_and(|full| *name == *full)
+}
+
 /// `name@.service` of `name@instance.service`.
 fn template(unit: &str) -> Option<String> {
     let (name, instance) = unit.strip_suffix(SERVICE)?.split_once('@')?;
     (!instance.is_empty()).then(|| format!("{name}@{SERVICE}"))
 }
 
-/// The directories of drop-ins for a unit: of itself, its template, the beginnings of its name up to a dash, all services.
+fn is_template(unit: &str) -> bool {
+    unit.strip_suffix(SERVICE)
+        .is_some_and(|it| it.ends_with('@'))
+}
+
+/// `name@instance.service` of `name@.service`, with the instance of another unit.
+fn instance_of(template: &str, unit: &str) -> Option<String> {
+    let (_, instance) = unit.split_once('@').filter(|_| is_template(template))?;
+    Some(template.strip_suffix(SERVICE)?.to_owned() + instance)
+}
+
+/// The directories of drop-ins for a unit: of itself, its template, the beginnings of its name up to a dash.
 fn names_of_drop_ins(unit: &str) -> Vec<String> {
-    let mut names: Vec<String> = [Some(unit.to_owned()), template(unit)]
-        .into_iter()
-        .flatten()
-        .collect();
-    let stem = unit.strip_suffix(SERVICE).unwrap_or(unit);
-    let (name, instance) = match stem.split_once('@') {
-        Some((name, instance)) => (name, format!("@{instance}")),
-        None => (stem, String::new()),
-    };
-    let dashes = name.match_indices('-').map(|(at, _)| at);
-    let dashes: Vec<usize> = dashes.filter(|at| at + 1 < name.len()).collect();
-    names.extend(
-        dashes
-            .into_iter()
-            .rev()
-            .map(|at| format!("{}{instance}{SERVICE}", &name[..=at])),
-    );
-    names.push("service".to_owned());
-    names.iter().map(|name| format!("{name}.d")).collect()
+    let wider = [template(unit), up_to_a_dash(unit)].into_iter().flatten();
+    let wider = wider.flat_map(|unit| names_of_drop_ins(&unit));
+    [format!("{unit}.d")].into_iter().chain(wider).collect()
+}
+
+/// `a-b-.service` of `a-b-c.service`, and `a-.service` of that.
+fn up_to_a_dash(unit: &str) -> Option<String> {
+    let (stem, end) = unit.split_at(unit.find('@').or(unit.rfind('.'))?);
+    let at = stem.strip_suffix('-').unwrap_or(stem).rfind('-')?;
+    Some(stem[..=at].to_owned() + end)
 }
 
 /// Reads what a unit and its drop-ins say, ours left out, and returns what ours would change.
@@ -437,9 +491,28 @@ pub fn made(host: &Host, drop_in: &Path) -> Result<Option<usize>, NoDropIn> {
     })
 }
 
-/// The directory that systemd makes for the cache of a unit with our drop-in.
-pub fn cache(unit: &str) -> PathBuf {
-    Path::new("/var/cache/cudarun").join(unit.strip_suffix(SERVICE).unwrap_or(unit))
+/// What is left of the caches that a unit, or the instances of a template, had with our drop-in: directories, and links to them. Of
+/// directories that hold nothing else, those.
+pub fn caches(host: &Host, unit: &str) -> Vec<PathBuf> {
+    let mut left = Vec::new();
+    for place in CACHES.iter().map(PathBuf::from) {
+        let entries = host.list(&place).unwrap_or_default();
+        let names = entries.into_iter().map(|entry| entry.name);
+        let (own, others): (Vec<_>, Vec<_>) = names.partition(|name| is_cache(name, unit));
+        if others.is_empty() && !own.is_empty() {
+            left.push(place);
+        } else {
+            left.extend(own.iter().map(|name| place.join(name)));
+        }
+    }
+    left
+}
+
+/// True for the `%N` of a unit, or of an instance of a template.
+fn is_cache(name: &OsStr, unit: &str) -> bool {
+    let stem = unit.strip_suffix(SERVICE).unwrap_or(unit);
+    let name = name.as_encoded_bytes();
+    name == stem.as_bytes() || is_template(unit) && name.starts_with(stem.as_bytes())
 }
 
 /// The file of ours that a unit has, which may have been uninstalled itself, and its number of directories.

@@ -2,6 +2,7 @@
 
 /// The characters before a command that decide how systemd starts it.
 const PREFIXES: &str = "-@:+!|";
+const QUOTES: [char; 2] = ['"', '\''];
 
 /// A command as a unit has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,20 +43,31 @@ pub fn settings(text: &str, section: &str) -> Vec<(String, String)> {
     settings
 }
 
-/// The commands of a value, which `;` separates; `None` where a quote does not end.
+/// The commands of a value, which `;` separates; `None` where a quote does not end or has a prefix in it.
 pub fn commands(value: &str) -> Option<Vec<UnitCommand<'_>>> {
     let words = words(value)?;
     let commands = words.split(|word| *word == ";");
-    let commands = commands.filter(|words| !words.is_empty()).map(|words| {
-        let mut words = words.to_vec();
-        let command = words[0].trim_start_matches(|c| PREFIXES.contains(c));
-        let prefix = &words[0][..words[0].len() - command.len()];
-        words[0] = command;
-        // Blanks may follow the prefix.
-        words.retain(|word| !word.is_empty());
-        UnitCommand { prefix, words }
-    });
-    Some(commands.collect())
+    let commands = commands.filter(|words| !words.is_empty());
+    commands.map(command).collect()
+}
+
+fn command<'t>(words: &[&'t str]) -> Option<UnitCommand<'t>> {
+    let mut words = words.to_vec();
+    let command = words[0].trim_start_matches(is_prefix);
+    let prefix = &words[0][..words[0].len() - command.len()];
+    // systemd takes quotes away first: this would be the prefix of cudarun's argument.
+    let bare = command.trim_start_matches(QUOTES);
+    if bare.len() < command.len() && bare.starts_with(is_prefix) {
+        return None;
+    }
+    words[0] = command;
+    // Blanks may follow the prefix.
+    words.retain(|word| !word.is_empty());
+    Some(UnitCommand { prefix, words })
+}
+
+fn is_prefix(character: char) -> bool {
+    PREFIXES.contains(character)
 }
 
 fn words(value: &str) -> Option<Vec<&str>> {
@@ -73,7 +85,7 @@ fn words(value: &str) -> Option<Vec<&str>> {
             is_escaped = true;
         } else if quote == Some(c) {
             quote = None;
-        } else if quote.is_none() && matches!(c, '"' | '\'') {
+        } else if quote.is_none() && QUOTES.contains(&c) {
             quote = Some(c);
         }
         start.get_or_insert(at);
@@ -87,7 +99,7 @@ impl UnitCommand<'_> {
     pub fn executable(&self) -> &str {
         self.words
             .first()
-            .map_or("", |word| word.trim_matches(['"', '\'']))
+            .map_or("", |word| word.trim_matches(QUOTES))
     }
 
     /// The command that starts the same through `own`, a word. `None` where the program would get another name than the
@@ -95,7 +107,7 @@ impl UnitCommand<'_> {
     pub fn through(&self, own: &str) -> Option<String> {
         let mut words = self.words.clone();
         if self.prefix.contains('@') {
-            let name = words.get(1)?.trim_matches(['"', '\'']);
+            let name = words.get(1)?.trim_matches(QUOTES);
             let file = |path: &str| path.rsplit('/').next().map(str::to_owned);
             if file(name) != file(self.executable()) {
                 return None;

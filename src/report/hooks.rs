@@ -1,7 +1,7 @@
 //! The files of `cudarun hook jupyter` and `cudarun hook systemd`, what was done with them, and why nothing was.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Style;
 use super::hints::{argument, call, shell_words};
@@ -13,14 +13,8 @@ use crate::text::{os, plain, short, show};
 /// `Python 3.12 (venv, cudarun)`
 fn shown_name(kernel: &Kernel) -> String {
     let version = kernel.version.as_deref().unwrap_or("3");
-    let environment = kernel
-        .environment
-        .iter()
-        .map(|name| format!("{}, ", show(name)));
-    format!(
-        "Python {version} ({}cudarun)",
-        environment.collect::<String>()
-    )
+    let label = kernel.label.iter().map(|name| format!("{}, ", show(name)));
+    format!("Python {version} ({}cudarun)", label.collect::<String>())
 }
 
 /// The file of a kernel; `own` is cudarun.
@@ -54,6 +48,14 @@ impl TypedReason for NoKernel {
         match self {
             NoKernel::NoHome => "no home, in which Jupyter looks for kernels".to_owned(),
             NoKernel::NotPython { path } => format!("`{}` is not a Python", show(path)),
+            NoKernel::Environment { directory, .. } => format!(
+                "`{}` is a directory; a kernel starts the Python in it",
+                show(directory)
+            ),
+            NoKernel::InCache { own } => format!(
+                "cudarun is in a cache, `{}`: when that is cleared, the kernel would start no more",
+                show(own)
+            ),
             NoKernel::NoIpykernel { pip } => {
                 format!(
                     "`{}` has no package ipykernel, which is the kernel",
@@ -87,6 +89,13 @@ impl TypedReason for NoKernel {
             NoKernel::NoHome => "JUPYTER_DATA_DIR=DIR cudarun hook jupyter".to_owned(),
             NoKernel::NotPython { .. } | NoKernel::NotText { .. } => {
                 "cudarun hook jupyter .venv/bin/python".to_owned()
+            }
+            NoKernel::Environment { python, .. } => {
+                format!("cudarun hook jupyter {}", argument(python.as_os_str()))
+            }
+            NoKernel::InCache { .. } => {
+                "uv tool install cudarun, or ./install.sh, and type the same with that cudarun"
+                    .to_owned()
             }
             NoKernel::NoIpykernel { pip } => format!("{} install ipykernel", call(pip)),
             NoKernel::Name { .. } | NoKernel::Foreign { .. } => {
@@ -155,13 +164,16 @@ pub fn drop_in_written(service: &Service, is_user: bool, style: Style<'_>) -> St
 pub fn drop_in_removed(
     unit: &str,
     file: &Path,
-    cache: Option<&Path>,
+    caches: &[PathBuf],
     is_user: bool,
     style: Style<'_>,
 ) -> String {
     let mut next = restart(unit, is_user);
-    if let Some(cache) = cache {
-        next.push_str(&format!(" && rm -r {}", argument(cache.as_os_str())));
+    if !caches.is_empty() {
+        next.push_str(" && rm -r");
+    }
+    for cache in caches {
+        next.push_str(&format!(" {}", argument(cache.as_os_str())));
     }
     format!(
         "{} starts without cudarun when it is restarted: removed {}\n{}",
@@ -229,7 +241,7 @@ impl TypedReason for NoDropIn {
                 format!("`{}` has no ExecStart=: {}", show(unit), show(file))
             }
             NoDropIn::Command { file, text } => format!(
-                "{}: a quote does not end, or the program gets another name, in ExecStart={}",
+                "{}: a quote does not end or has a prefix in it, or the program gets another name, in ExecStart={}",
                 show(file),
                 short(text)
             ),

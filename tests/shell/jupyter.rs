@@ -1,11 +1,12 @@
 //! `cudarun hook jupyter`: the file, and the faults. The real Jupyter starts such kernels in `tests/beside.sh`.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::{CUDARUN, Run};
+use crate::support::{CUDARUN, Run, copy_program};
 
 /// A home, and a project with an environment that has ipykernel.
 struct Desk(tempfile::TempDir);
@@ -31,7 +32,7 @@ impl Desk {
         .unwrap();
         // Only its name and its format count.
         fs::copy(CUDARUN, prefix.join("bin/python3.12")).unwrap();
-        std::os::unix::fs::symlink("python3.12", prefix.join("bin/python")).unwrap();
+        symlink("python3.12", prefix.join("bin/python")).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -111,6 +112,117 @@ fn a_kernel_starts_its_python_with_cudarun_and_goes_without_a_trace() {
         .check();
 }
 
+/// Two kernels of one environment are told from each other in Jupyter's menu.
+#[test]
+fn a_given_name_is_shown() {
+    let desk = Desk::new();
+    desk.run(&["-q", PYTHON]).check();
+    desk.run(&["--name", "Two", PYTHON])
+        .stdout_contains(&["the kernel `two` ", "\"Python 3.12 (Two, cudarun)\""])
+        .check();
+    let shown = |name: &str| desk.kernel(name)["display_name"].clone();
+    assert_eq!(shown("cudarun-speech"), "Python 3.12 (speech, cudarun)");
+    assert_eq!(shown("two"), "Python 3.12 (Two, cudarun)");
+}
+
+/// One Python has one kernel, whatever it is called by; a link to an environment stays.
+#[test]
+fn a_python_is_found_by_each_of_its_names() {
+    let desk = Desk::new();
+    let bin = desk.path("speech/.venv/bin");
+    fs::create_dir(desk.path("speech/notebooks")).unwrap();
+    fs::create_dir(desk.path("deep")).unwrap();
+    symlink(desk.path("speech/notebooks"), desk.path("deep/link")).unwrap();
+    symlink("python", bin.join("python3")).unwrap();
+    let notebooks = desk.path("speech/notebooks");
+    let deep = desk.path("deep/link/../.venv/bin/python3");
+    let plain = bin.join("python3");
+    for (directory, python) in [
+        (&notebooks, "../.venv/bin/python3"),
+        (&notebooks, ".././.venv/bin/python3"),
+        (&notebooks, "python3"),
+        (&notebooks, deep.to_str().unwrap()),
+    ] {
+        for uninstalled in [python, plain.to_str().unwrap()] {
+            let run = |arguments: &[&str]| {
+                let run = desk.run(arguments).in_directory(directory);
+                run.env("PATH", &bin).any_stdout()
+            };
+            run(&[python]).check();
+            let kernel = desk.kernel("cudarun-speech");
+            assert_eq!(kernel["argv"][1], plain.to_str().unwrap(), "{python}");
+            run(&["--uninstall", uninstalled]).check();
+            assert!(desk.is_empty(), "{python} {uninstalled}");
+        }
+    }
+    // It is gone, and was called by another name.
+    desk.run(&["-q", ".venv/bin/python3"]).check();
+    fs::remove_dir_all(desk.path("speech/.venv")).unwrap();
+    desk.run(&["-q", "--uninstall", "python3"])
+        .status(1)
+        .check();
+    desk.run(&["-q", "--uninstall", "../.venv/bin/python3"])
+        .in_directory(&notebooks)
+        .check();
+    assert!(desk.is_empty());
+    // A link that may lead to a newer one tomorrow.
+    desk.environment("envs/1");
+    fs::write(
+        desk.path("envs/1/lib/python3.12/site-packages/ipykernel_launcher.py"),
+        "",
+    )
+    .unwrap();
+    symlink("1", desk.path("envs/current")).unwrap();
+    desk.run(&["-q", "../envs/current/bin/python"]).check();
+    let current = desk.path("envs/current/bin/python");
+    let kernel = desk.kernel("cudarun-current");
+    assert_eq!(kernel["argv"][1], current.to_str().unwrap());
+}
+
+/// `uvx` and `pipx run` start it from there.
+#[test]
+fn a_cudarun_that_will_go_is_refused() {
+    let desk = Desk::new();
+    let own = fs::canonicalize(CUDARUN).unwrap();
+    let says = [
+        "cudarun is in a cache, `",
+        "hint: uv tool install cudarun, or ./install.sh",
+    ];
+    for variable in ["XDG_CACHE_HOME", "UV_CACHE_DIR"] {
+        desk.run(&[PYTHON])
+            .env(variable, own.parent().unwrap())
+            .stderr_contains(&says)
+            .status(2)
+            .check();
+        desk.run(&["--print", PYTHON])
+            .env(variable, desk.path("home/cache"))
+            .any_stdout()
+            .check();
+    }
+    for (place, is_refused) in [
+        ("home/.cache/uv/archive-v0/x/bin", true),
+        ("home/.local/share/pipx/.cache/x/bin", true),
+        ("home/.local/share/uv/tools/cudarun/bin", false),
+    ] {
+        fs::create_dir_all(desk.path(place)).unwrap();
+        let copy = desk.path(place).join("cudarun");
+        copy_program(CUDARUN, &copy);
+        let run = std::process::Command::new(&copy)
+            .args(["hook", "jupyter", "--print", PYTHON])
+            .env_clear()
+            .env("HOME", desk.path("home"))
+            .current_dir(desk.path("speech"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.success(), !is_refused, "{said}");
+        assert!(
+            !is_refused || says.iter().all(|it| said.contains(it)),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn other_kernels_and_directories_of_others_stay() {
     let desk = Desk::new();
@@ -184,7 +296,16 @@ fn what_cannot_be_a_kernel_is_refused_with_the_next_command() {
             &["has no package ipykernel", &pip],
         ),
         (&["/bin/sh"], &["is not a Python"]),
-        (&["./.venv"], &["is a directory"]),
+        (&["./home"], &["was not found"]),
+        (&["../home"], &["is a directory"]),
+        (
+            &["./.venv"],
+            &[
+                "`./.venv` is a directory",
+                "hint: cudarun hook jupyter ./.venv/bin/python",
+            ],
+        ),
+        (&[".venv"], &["hint: cudarun hook jupyter .venv/bin/python"]),
         (&["missing/python"], &["was not found"]),
         (
             &["--name", "a/../b", PYTHON],

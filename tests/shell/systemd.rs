@@ -5,7 +5,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use cudarun::environment::Environment;
+use cudarun::hooks::systemd::caches;
 use cudarun::hooks::unit::{commands, settings, word};
+use cudarun::host::Host;
+use cudarun::report::{Style, drop_in_removed};
 
 use crate::support::{CUDARUN, Run, copy_program};
 
@@ -81,6 +85,12 @@ fn every_form_of_a_command_is_started_through_cudarun() {
         ["/c /bin/a", "-/c /bin/b c"]
     );
     assert_eq!(commands("/bin/a 'b"), None);
+    // systemd takes the quotes away before it looks for prefixes.
+    for quoted in ["\"-/bin/a b\" c", "-'@/bin/a b'", "/bin/a ; \"!/bin/b\""] {
+        assert_eq!(commands(quoted), None, "{quoted}");
+    }
+    let quoted = &commands("-\"/bin/a b\" -c").unwrap()[0];
+    assert_eq!(quoted.through("/c").unwrap(), "-/c \"/bin/a b\" -c");
     assert!(commands(" ; ").unwrap().is_empty());
     assert_eq!(word("/opt/50% off/c\"d"), "\"/opt/50%% off/c\\\"d\"");
 }
@@ -260,6 +270,125 @@ fn templates_instances_and_other_names() {
     assert!(!home.path(".config").exists());
 }
 
+/// As a systemd 252 showed them: `systemctl --user show --property=Names,DropInPaths`.
+#[test]
+fn drop_ins_of_every_name_count_in_the_order_of_systemd() {
+    let home = Home::new();
+    let drop_in = |directory: &str, name: &str, command: &str| {
+        let file = format!("{directory}/{name}.conf");
+        home.write(&file, &format!("[Service]\nExecStart={command}\n"));
+    };
+    let packaged = |name: &str| home.write(&format!("{PACKAGED}/{name}.service"), "[Service]\n");
+    let link = |to: &str, name: &str| symlink(to, home.path(&format!("{name}.service"))).unwrap();
+    packaged("long");
+    link("long.service", &format!("{PACKAGED}/alias"));
+    link("alias.service", &format!("{PACKAGED}/chain"));
+    link("long.service", &format!("{PACKAGED}/p-q"));
+    link("long.service", &format!("{PACKAGED}/mine"));
+    home.write(&format!("{OWN}/mine.service"), "[Service]\n");
+    link(
+        home.path(&format!("{PACKAGED}/long.service"))
+            .to_str()
+            .unwrap(),
+        &format!("{OWN}/enabled"),
+    );
+    drop_in(&format!("{PACKAGED}/alias.service.d"), "10a", "/alias");
+    drop_in(&format!("{PACKAGED}/chain.service.d"), "20", "/chain");
+    drop_in(&format!("{PACKAGED}/enabled.service.d"), "30", "/enabled");
+    drop_in(&format!("{PACKAGED}/p-.service.d"), "40", "/prefix");
+    // Another unit of this name hides the link.
+    drop_in(&format!("{PACKAGED}/mine.service.d"), "50", "/mine");
+    // Of one name, the unit's own in a weak directory wins over another name's.
+    drop_in(&format!("{PACKAGED}/long.service.d"), "60", "/own");
+    drop_in(&format!("{OWN}/alias.service.d"), "60", "/other");
+    let all = ["/alias", "/chain", "/enabled", "/prefix", "/own"].map(|it| format!("CUDARUN {it}"));
+    for name in ["long", "alias", "chain", "enabled"] {
+        assert_eq!(home.commands(name), all, "{name}");
+    }
+    assert_eq!(home.commands("mine"), ["CUDARUN /mine"]);
+    // A stronger directory wins over a longer name.
+    packaged("a-b");
+    drop_in(&format!("{PACKAGED}/a-b.service.d"), "10", "/longer");
+    drop_in(&format!("{OWN}/a-.service.d"), "10", "/stronger");
+    assert_eq!(home.commands("a-b"), ["CUDARUN /stronger"]);
+    // The names of a template are those of its instances.
+    packaged("m-x@");
+    link("m-x@.service", &format!("{PACKAGED}/other@"));
+    link("m-x@.service", &format!("{PACKAGED}/m-x@three"));
+    drop_in(&format!("{PACKAGED}/other@.service.d"), "10", "/other");
+    drop_in(&format!("{PACKAGED}/other@one.service.d"), "20", "/one");
+    drop_in(&format!("{PACKAGED}/m-@.service.d"), "30", "/all");
+    drop_in(&format!("{PACKAGED}/m-x@three.service.d"), "40", "/three");
+    for (name, found) in [
+        ("m-x@one", &["/other", "/one", "/all"][..]),
+        ("other@one", &["/other", "/one", "/all"]),
+        ("m-x@three", &["/other", "/all", "/three"]),
+        ("m-x@", &["/other", "/all"]),
+    ] {
+        let found: Vec<String> = found.iter().map(|it| format!("CUDARUN {it}")).collect();
+        assert_eq!(home.commands(name), found, "{name}");
+    }
+    home.run(&["other@one"])
+        .stdout_contains(&["m-x@one.service starts with cudarun"])
+        .check();
+    // A file elsewhere has the name of the link to it.
+    home.write("app/serve.service", "[Service]\nExecStart=/serve\n");
+    link("../../../app/serve.service", &format!("{OWN}/linked"));
+    home.run(&["linked"])
+        .stdout_contains(&["linked.service starts with cudarun", "linked.service.d"])
+        .check();
+    // A circle ends.
+    link("round.service", &format!("{OWN}/round"));
+    home.run(&["round"])
+        .stderr_contains(&["cannot be read"])
+        .status(2)
+        .check();
+}
+
+#[test]
+fn what_is_left_of_caches_is_named() {
+    let machine = tempfile::tempdir().unwrap();
+    let place = |name: &str| machine.path().join("var/cache").join(name);
+    let left = |unit: &str| {
+        let host = Host::at(machine.path(), Environment::default(), "/".into()).unwrap();
+        caches(&host, unit)
+    };
+    assert!(left("model.service").is_empty());
+    // With DynamicUser=yes, it is a link.
+    fs::create_dir_all(place("cudarun")).unwrap();
+    fs::create_dir_all(place("private/cudarun/model")).unwrap();
+    symlink("../private/cudarun/model", place("cudarun/model")).unwrap();
+    assert_eq!(
+        left("model.service"),
+        ["/var/cache/cudarun", "/var/cache/private/cudarun"].map(PathBuf::from)
+    );
+    fs::create_dir(place("cudarun/model@one")).unwrap();
+    fs::create_dir(place("cudarun/model@two")).unwrap();
+    assert_eq!(
+        left("model.service"),
+        ["/var/cache/cudarun/model", "/var/cache/private/cudarun"].map(PathBuf::from)
+    );
+    let instances = [
+        "/var/cache/cudarun/model@one",
+        "/var/cache/cudarun/model@two",
+    ];
+    assert_eq!(left("model@.service"), instances.map(PathBuf::from));
+    assert_eq!(left("model@two.service"), [PathBuf::from(instances[1])]);
+    assert!(left("other.service").is_empty());
+    // The command that is said for them.
+    let said = drop_in_removed(
+        "model@.service",
+        "/f".as_ref(),
+        &instances.map(PathBuf::from),
+        false,
+        Style::default(),
+    );
+    let end = " && rm -r /var/cache/cudarun/model@one /var/cache/cudarun/model@two\n";
+    assert!(said.ends_with(end), "{said}");
+    let said = drop_in_removed("model.service", "/f".as_ref(), &[], false, Style::default());
+    assert!(!said.contains("rm "), "{said}");
+}
+
 #[test]
 fn what_cannot_be_changed_is_refused_with_the_next_command() {
     let home = Home::new();
@@ -268,6 +397,7 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
     packaged("bare", "[Unit]\nExecStart=/no\n");
     packaged("quote", "[Service]\nExecStart=/a 'b\n");
     packaged("named", "[Service]\nExecStart=@/bin/busybox sh\n");
+    packaged("quoted", "[Service]\nExecStart=\"-/opt/my app/a\" b\n");
     packaged("root", "[Service]\nRootDirectory=/srv/root\nExecStart=/a\n");
     packaged(
         "unrooted",
@@ -317,6 +447,7 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
         ("bare", &["has no ExecStart="]),
         ("quote", &["a quote does not end", "less "]),
         ("named", &["the program gets another name"]),
+        ("quoted", &["or has a prefix in it", "less "]),
         (
             "root",
             &[
@@ -350,7 +481,10 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
         "[Service]\n"
     );
     Run::new(["hook", "systemd"])
-        .stderr_contains(&["<PYTHON|UNIT>"])
+        .stderr_contains(&[
+            "were not provided:\n  <UNIT>\n",
+            "cudarun hook systemd [OPTIONS] <UNIT>",
+        ])
         .status(2)
         .check();
     for arguments in [
@@ -364,6 +498,10 @@ fn what_cannot_be_changed_is_refused_with_the_next_command() {
             .status(2)
             .check();
     }
+    Run::new(["hook", "fish", "--uninstall"])
+        .stderr_contains(&["remove the line with `cudarun hook fish` from the shell's start-up"])
+        .status(2)
+        .check();
     // The test's own binary is where no service of the machine may look.
     let copy = home.path("cudarun");
     copy_program(CUDARUN, &copy);

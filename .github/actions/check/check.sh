@@ -4,7 +4,6 @@
 # Prints a command of the runner for each finding, and nothing else that a runner obeys. Ends as `cudarun fleet`: 0 if all works
 # on all nodes, 1 if not, 2 if it could not be told.
 set -euo pipefail
-mark='<!-- cudarun -->'
 # GitHub refuses longer comments.
 most=60000
 here=$(dirname "$(realpath "$0")")
@@ -52,8 +51,10 @@ lines() {
 have() {
     local archive=${INPUT_ARCHIVE-} options=()
     if [ -z "$archive" ]; then
-        [ -n "${ACTION_REF:+$ACTION_REPOSITORY}" ] ||
-            fail "this action was not used by a tag: say which archive"
+        case ${ACTION_REPOSITORY:+${ACTION_REF-}} in
+        v[0-9]*) ;;
+        *) fail "this action was used by a branch, a commit or a path, not by the tag of a release: say which \`archive\`" ;;
+        esac
         archive=$GITHUB_SERVER_URL/$ACTION_REPOSITORY/releases/download/$ACTION_REF/cudarun-${ACTION_REF#v}-$(uname -m)-linux.tar.gz
     else
         case $archive in http://* | https://*) ;; *) absolute archive "$archive" ;; esac
@@ -71,15 +72,26 @@ fleet() {
     "$cudarun" "${elsewhere[@]}" fleet "${what[@]}" "$@" -- "${nodes[@]}" 2>"$work/said"
 }
 
+# Another use of the action, in this job or another one, has a comment of its own.
+mark() {
+    local key
+    key=$(printf '%s\0' "${GITHUB_WORKFLOW-}" "${GITHUB_JOB-}" "$INPUT_NODES" "${INPUT_PROGRAM-}" "${INPUT_IMAGE-}" \
+        "${INPUT_DIRECTORY-}" "${INPUT_LOCK-}" | sha256sum)
+    printf '<!-- cudarun %s -->' "${key:0:16}"
+}
+
 comment() {
-    local comments id body=$work/body.md
+    local comments login mark id body=$work/body.md
     comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments
+    mark=$(mark)
     { printf '%s\n' "$mark" && cat "$page"; } >"$body"
     if [ "$(wc -c <"$body")" -gt $most ]; then
         printf '%s\nThe page is too long for a comment: see the summary of the run.\n' "$mark" >"$body"
     fi
+    # Anybody may write the mark. REST does not tell the token of a workflow who it is.
+    login=$(gh api graphql -f query='{ viewer { login } }' --jq .data.viewer.login) || return
     id=$(gh api --paginate "$comments" \
-        --jq ".[] | select(.user.type == \"Bot\" and (.body | startswith(\"$mark\"))) | .id") || return
+        --jq ".[] | select(.user.login == \"$login\" and (.body | startswith(\"$mark\"))) | .id") || return
     id=${id%%$'\n'*}
     if [ -n "$id" ]; then
         gh api --silent --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F "body=@$body"
