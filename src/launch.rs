@@ -4,7 +4,6 @@
     reason = "hands on what Rust's runtime has changed; each block says what makes it sound"
 )]
 
-mod device_watch;
 mod inheritance;
 mod relay;
 mod replacement;
@@ -39,12 +38,11 @@ use inheritance::restore_inherited;
 use relay::Relay;
 use replacement::{SealedStart, c_texts};
 
-pub use device_watch::{DeviceWatch, PATIENCE};
 pub use inheritance::{has_output, record_inherited};
 pub use replacement::{
     become_it, enter, executed_file, followed_by, is_replaced, refuse, tree_change,
 };
-pub(crate) use tree::names::means_no;
+pub(crate) use tree::{names::means_no, start_time};
 
 /// The process number of the watched program.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);

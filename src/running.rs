@@ -20,8 +20,12 @@ use crate::predict::{MappedWhen, Predicted, Prediction, is_nvidias};
 use crate::variables;
 use crate::version::Version;
 
+mod device_watch;
+mod devices;
 mod restart;
 
+pub use device_watch::{DeviceWatch, PATIENCE};
+use devices::open_gpus;
 pub use restart::StartedFrom;
 use restart::words;
 
@@ -232,16 +236,6 @@ fn look_at(host: &Host, pid: u32) -> Look {
 
 fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) -> Option<Observed> {
     let read = |name: &str| host.read(&directory.join(name)).unwrap_or_default();
-    let mut devices = BTreeSet::new();
-    let descriptors = directory.join("fd");
-    for entry in host.list(&descriptors).unwrap_or_default() {
-        let target = host.read_link(&descriptors.join(entry.name));
-        devices.extend(
-            target
-                .ok()
-                .filter(|target| inventory::is_gpu_device(target)),
-        );
-    }
     let process = RunningProcess {
         pid,
         uid: host.stat(directory).ok()?.uid,
@@ -251,7 +245,7 @@ fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) ->
         is_elsewhere: false,
         libraries: Vec::new(),
         mixed: Vec::new(),
-        devices: devices.into_iter().collect(),
+        devices: open_gpus(host, pid).into_iter().collect(),
         command: restart::command(&read("cmdline")),
         started_from: None,
     };

@@ -607,32 +607,3 @@ fn a_limit_on_files_is_no_reason_not_to_start() {
     let starts = std::fs::read_dir(home.path().join(".cache/cudarun/starts")).unwrap();
     assert_eq!(starts.count(), 0, "nothing half-written is left");
 }
-
-/// A person is told once of a GPU that no process opens for long, and only then.
-#[test]
-fn a_long_run_without_a_gpu_is_told() {
-    use cudarun::launch::DeviceWatch;
-    use std::time::Duration;
-    let directory = tempfile::tempdir().unwrap();
-    let device = directory.path().join("nvidia0");
-    std::fs::write(&device, "").unwrap();
-    let (short, long) = (Duration::from_millis(20), Duration::from_secs(600));
-    for (patience, opens, runs, is_told) in [
-        (short, false, Duration::from_secs(1), true),
-        (short, true, Duration::from_secs(1), false),
-        (long, false, Duration::ZERO, false),
-    ] {
-        let watch = DeviceWatch::of(std::slice::from_ref(&device)).unwrap();
-        let mut told = 0;
-        if opens {
-            std::fs::read(&device).unwrap();
-            assert!(watch.was_opened());
-        }
-        let run = || std::thread::sleep(runs);
-        DeviceWatch::during(Some(&watch), patience, || told += 1, run);
-        assert_eq!(told, i32::from(is_told), "{patience:?} {opens}");
-        assert_eq!(watch.was_opened(), opens);
-    }
-    assert!(DeviceWatch::of(&[]).is_none());
-    assert!(DeviceWatch::of(&[directory.path().join("nvidia1")]).is_none());
-}

@@ -3,7 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
+use cudarun::host::Host;
+use cudarun::running::DeviceWatch;
 use serde_json::Value;
 
 use crate::support::{CUDARUN, Run, Workshop, copy_program, is_root};
@@ -558,4 +561,26 @@ exec chroot "$1" /opens /there/libcudnn.so.9 /twin/libcudnn_ops.so.9"#;
     assert_eq!(of["elsewhere"], true, "{of:#}");
     assert_eq!(of["libraries"][0]["version"], "9.1.0.70", "{of:#}");
     assert_eq!(of["mixed"], Value::from(Vec::<Value>::new()), "{of:#}");
+}
+
+/// A person is told once of a program that runs for long without a GPU.
+#[test]
+fn a_long_run_without_a_gpu_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let device = directory.path().join("nvidia0");
+    std::fs::write(&device, "").unwrap();
+    let host = Host::here();
+    let (short, long) = (Duration::from_millis(20), Duration::from_secs(600));
+    for (patience, runs, is_told) in [
+        (short, Duration::from_secs(1), true),
+        (long, Duration::from_millis(100), false),
+    ] {
+        let watch = DeviceWatch::of(&host, std::slice::from_ref(&device)).unwrap();
+        let mut told = 0;
+        let run = || std::thread::sleep(runs);
+        let ((), has_opened) = watch.during(patience, || told += 1, run);
+        assert_eq!((told, has_opened), (i32::from(is_told), false));
+    }
+    assert!(DeviceWatch::of(&host, &[]).is_none());
+    assert!(DeviceWatch::of(&host, &[directory.path().join("nvidia1")]).is_none());
 }

@@ -22,7 +22,7 @@ use crate::environment::Diff;
 use crate::error::Error;
 use crate::fleet::{self, Description, ShownEvidence};
 use crate::host::{self, Host, PipedInput};
-use crate::launch::{self, DeviceWatch, Exec};
+use crate::launch::{self, Exec};
 use crate::pin::Decision;
 use crate::pipeline::{self, Change, FailedStart, ProofOptions, Request, StartFacts};
 use crate::program::Command;
@@ -421,7 +421,6 @@ pub(super) fn watch(
     // Made with the first piece, since most programs write nothing to standard error.
     let mut reader: Option<LogReader> = None;
     crash::has_started();
-    let devices = pipeline::device_watch(facts.host);
     let tells =
         decision.expects_gpu() && !common.quiet && options.is_some_and(|options| !options.json);
     let tell = || tell_unused(tells, Style::stderr(common.color));
@@ -430,8 +429,8 @@ pub(super) fn watch(
             reader.get_or_insert_default().take_live(piece);
         })
     };
-    let status = DeviceWatch::during(devices.as_ref(), launch::PATIENCE, tell, run)?;
-    let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
+    let (status, has_opened_gpu) = pipeline::watch_gpus(facts.host, tell, run);
+    let status = status?;
     if options.is_none() && reader.is_none() && status.success() {
         return Ok(Exit::Program(status));
     }

@@ -15,7 +15,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::environment::{Diff, Environment, join_elements};
 use crate::variables;
 
-pub(super) use format::{Decided, PROCESS_LINES, Seal, start_time};
+pub(crate) use format::start_time;
+pub(super) use format::{Decided, PROCESS_LINES, Seal};
 
 /// The variables that are lists, whose elements are taken back one by one.
 const LISTS: [(&str, &[u8]); 4] = [

@@ -34,4 +34,4 @@ pub use publish::{Change, change, following, started_later};
 pub use request::{Exit, Request};
 pub use scan::{any_program, everywhere, own_views, scan};
 pub use start_facts::{FailedStart, StartFacts};
-pub use watching::{WatchedRun, can_be_watched, device_watch, expected};
+pub use watching::{WatchedRun, can_be_watched, expected, watch_gpus};

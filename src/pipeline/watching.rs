@@ -12,11 +12,12 @@ use crate::error::{Error, OldLoader};
 use crate::formats::audit_log;
 use crate::host::Host;
 use crate::inventory;
-use crate::launch::{self, DeviceWatch, Exec, PATIENCE};
+use crate::launch::{self, Exec};
 use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::program::{Command, NotPinnable};
+use crate::running::{DeviceWatch, PATIENCE};
 use crate::solve::Plan;
 use crate::storage;
 use crate::text::show;
@@ -60,10 +61,8 @@ impl WatchedRun {
         plan: Option<&Plan>,
         tell: impl FnOnce() + Send,
     ) -> Result<(ExitStatus, Result<ObservedProcess, Error>), Error> {
-        let devices = device_watch(facts.host);
-        let run = || launch::run(&self.exec);
-        let status = DeviceWatch::during(devices.as_ref(), PATIENCE, tell, run)?;
-        let has_opened_gpu = devices.as_ref().map(DeviceWatch::was_opened);
+        let (status, has_opened_gpu) = watch_gpus(facts.host, tell, || launch::run(&self.exec));
+        let status = status?;
         let path = self.log.path();
         // It grows with every process of a build.
         let log = facts.host.map(path).map_err(Error::io(show(path)));
@@ -75,9 +74,19 @@ impl WatchedRun {
     }
 }
 
-/// Watches the GPUs of this machine from now on.
-pub fn device_watch(host: &Host) -> Option<DeviceWatch> {
-    DeviceWatch::of(&inventory::gpu_devices(host))
+/// Runs a program, and tells whether it opened a GPU, if there is one that can be watched. Calls `tell` if it runs for long without.
+pub fn watch_gpus<T>(
+    host: &Host,
+    tell: impl FnOnce() + Send,
+    run: impl FnOnce() -> T,
+) -> (T, Option<bool>) {
+    match DeviceWatch::of(host, &inventory::gpu_devices(host)) {
+        Some(watch) => {
+            let (result, has_opened) = watch.during(PATIENCE, tell, run);
+            (result, Some(has_opened))
+        }
+        None => (run(), None),
+    }
 }
 
 /// The files that the program is expected to map, pinned or as it is.

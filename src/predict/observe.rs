@@ -25,7 +25,7 @@ pub struct ObservedProcess {
     pub has_plan: bool,
     /// True if some process opened the driver's library, without which no GPU is used.
     pub has_opened_driver: bool,
-    /// False if no process opened a GPU's device file; `None` without a GPU, or where nobody can tell.
+    /// False if the program opened no GPU; `None` without a GPU, or where nobody can tell.
     pub has_opened_gpu: Option<bool>,
 }
 

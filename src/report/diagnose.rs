@@ -37,7 +37,7 @@ pub struct Diagnosis<'d> {
     pub program: &'d [OsString],
     pub choice: ProgramChoice,
     pub text_origin: TextOrigin,
-    /// False if no process opened a GPU's device file while the program ran; `None` where nobody can tell.
+    /// False if the program that was run opened no GPU; `None` where nobody can tell.
     pub has_opened_gpu: Option<bool>,
     /// The text and the words after it, if these are no program: a message that was typed without quotes.
     pub whole_message: Option<&'d OsStr>,
@@ -370,7 +370,7 @@ pub fn unknown_failure(program: &OsStr, status: ExitStatus, style: Style) -> Str
     format!("\n{ended}; its standard error has no known error message\n{next} cudarun doctor\n")
 }
 
-/// A program for a GPU has worked, and no process opened one.
+/// A program for a GPU has worked without one.
 pub fn unused_gpu(words: &[OsString], style: Style) -> String {
     let (note, hint, words) = (
         style.warning("note:"),
@@ -378,16 +378,14 @@ pub fn unused_gpu(words: &[OsString], style: Style) -> String {
         shell_words(words),
     );
     format!(
-        "\n{note} no process opened a GPU's device file while the program ran: it used the CPU\n{hint} cudarun verify {words} tells whether its libraries can use the GPU; if they can, the program chose the CPU\n"
+        "\n{note} the program opened no GPU: it used the CPU\n{hint} cudarun verify {words} tells whether its libraries can use the GPU; if they can, the program chose the CPU\n"
     )
 }
 
-/// A program for a GPU runs for long, and no process has opened one.
+/// A program for a GPU runs for long without one.
 pub fn unused_so_far(style: Style) -> String {
     let note = style.warning("note:");
-    format!(
-        "{note} no process has opened a GPU's device file in the first minute: so far, the program uses the CPU\n"
-    )
+    format!("{note} the program has opened no GPU in its first minute: so far, it uses the CPU\n")
 }
 
 /// The answer to a text without a visible character.

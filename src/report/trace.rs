@@ -146,15 +146,14 @@ pub fn observation(
         };
         return format!("cudarun: {processes}\n");
     }
-    let unopened = if !observation.has_opened_driver {
-        Some("the driver's libcuda.so")
+    let unused = if !observation.has_opened_driver {
+        Some("no process opened the driver's libcuda.so: the GPU was not used")
     } else if observation.has_opened_gpu == Some(false) {
-        Some("a GPU's device file")
+        Some("the program opened no GPU: it used the CPU")
     } else {
         None
     };
-    if let Some(unopened) = unopened.filter(|_| expects_gpu) {
-        let line = format!("no process opened {unopened}: the GPU was not used");
+    if let Some(line) = unused.filter(|_| expects_gpu) {
         text.push_str(&format!("{} {line}\n", style.warning("note:")));
     }
     text + &style.next(&format!("cudarun explain {}", shell_words(words)))

@@ -35,13 +35,14 @@ exec "$@"
 "#;
 
 /// A program that needs a CUDA runtime and cuDNN: it says which one it was given, and when. It opens what the variables `LIBRARY` and
-/// `DEVICE` name.
+/// `DEVICE` name, and waits for `WAIT` seconds.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 int main(void)
 {
     struct timespec now;
@@ -55,6 +56,8 @@ int main(void)
         fprintf(log, "started %ld\n", now.tv_sec * 1000 + now.tv_nsec / 1000000), fclose(log);
     if (getenv("LIBRARY") && !dlopen(getenv("LIBRARY"), RTLD_NOW))
         return fprintf(stderr, "%s\n", dlerror()), 1;
+    if (getenv("WAIT"))
+        sleep(atoi(getenv("WAIT")));
     if (getenv("DEVICE") && !fopen(getenv("DEVICE"), "r"))
         return perror("device"), 1;
     printf("%s\n", realpath(found.dli_fname, 0));

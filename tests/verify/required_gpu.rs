@@ -175,10 +175,11 @@ fn a_framework_without_cuda_is_no_gpu_program() {
     assert_eq!(status, 0, "{said}");
 }
 
-/// A program for a GPU that works without opening one is told about; one that opens it, another program, and a failure are not.
+/// A program for a GPU that works without opening one is told about, also where others measure the GPU's load; one that opens it,
+/// another program, and a failure are not.
 #[test]
 fn a_gpu_that_no_process_opened_is_told() {
-    const SAID: &str = "no process opened a GPU's device file";
+    const SAID: &str = "the program opened no GPU";
     let Some(machine) = GpuMachine::new(&["a"]) else {
         return;
     };
@@ -186,10 +187,19 @@ fn a_gpu_that_no_process_opened_is_told() {
     let idle = || machine.session(&["a"]).set("LIBRARY", "libcuda.so.1");
     let busy = || idle().set("DEVICE", "/dev/nvidia0");
     let absent = || idle().before("rm /dev/nvidia0");
+    // As who measures the GPU's load does, while the program runs.
+    let measured = || {
+        let measure = r#"rm -f "$STARTED"
+            (until [ -e "$STARTED" ]; do sleep 0.02; done
+            for _ in 1 2 3; do read -t 0.01 _ </dev/nvidia0; sleep 0.02; done) >/dev/null 2>&1 &
+            sleep 0.1"#;
+        idle().before(measure).set("WAIT", "1")
+    };
     let failing = || idle().set("DEVICE", "/dev/nothing");
     for (name, session, words, is_told, opened) in [
         ("idle", idle(), program.as_str(), true, "false"),
         ("busy", busy(), program.as_str(), false, "true"),
+        ("measured", measured(), program.as_str(), true, "false"),
         ("no GPU", absent(), program.as_str(), false, "null"),
         ("failing", failing(), program.as_str(), false, "false"),
         ("no GPU program", idle(), "true", false, "false"),
