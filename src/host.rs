@@ -313,7 +313,7 @@ impl Host {
                 let resolved = root.resolve(&self.cwd.join(path), true)?;
                 match root {
                     Root::Directory(root, _) => {
-                        _ = fs::symlink_metadata(join_root(root, &resolved))?
+                        fs::symlink_metadata(join_root(root, &resolved))?;
                     }
                     Root::Tree(tree) => _ = tree.lstat(&resolved)?,
                 }

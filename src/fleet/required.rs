@@ -69,12 +69,12 @@ fn of_machine(requirement: &MachineRequirement, answers: &Answers) -> Option<The
         }
         Demand::AnyGpu => return None,
         Demand::Cuda(range) => return of_cuda(range, answers),
+        // A description tells nothing of these.
+        Demand::Extensions => return Some(There::Unknown),
         // Those of images, which no project writes.
         Demand::DriverCuda(_) | Demand::Brand { .. } | Demand::Code(_) | Demand::Any(_) => {
             return None;
         }
-        // A description tells nothing of extension modules.
-        _ => return Some(There::Unknown),
     };
     let is_without_gpu = answers.machine[1] == NO_GPU;
     if is_without_gpu && requirement.only_with_gpu {

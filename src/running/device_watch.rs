@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::launch::start_time;
 
 /// How long a program may run without a GPU before a person is told. Imports and loading data take their time.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 /// Between two looks at the processes, which may be thousands.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Who opened a GPU that shortly before the end of the program may have been the program.
