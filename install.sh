@@ -114,7 +114,7 @@ build() {
     alive=
     if [ -n "$quiet" ]; then
         # What is left of the sleep at the end must keep no pipe open.
-        (minutes=0 && while sleep 60 >/dev/null 2>&1; do
+        (minutes=0 && while sleep 60 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
             minutes=$((minutes + 1)) && echo "still building after $minutes min"
         done) &
         alive=$!
@@ -372,7 +372,7 @@ take_away() {
     for file in "${HOME-}"/.bashrc "${HOME-}"/.bash_profile "${HOME-}"/.profile "$zsh"/.zshenv "$zsh"/.zprofile "$zsh"/.zshrc \
         "$config/fish/config.fish"; do
         lines=$(grep -n cudarun "$file" 2>/dev/null) || continue
-        printf 'remove from %s:\n%s\n' "$file" "$lines"
+        printf 'unless they are for another cudarun, remove from %s:\n%s\n' "$file" "$lines"
     done
     # For all users; it may be of another cudarun.
     file=/etc/profile.d/cudarun.sh

@@ -21,11 +21,11 @@ use crate::variables;
 use crate::version::Version;
 
 mod device_watch;
-mod devices;
+mod process;
 mod restart;
 
 pub use device_watch::{DeviceWatch, PATIENCE};
-use devices::open_gpus;
+use process::open_gpus;
 pub use restart::StartedFrom;
 use restart::words;
 
@@ -144,7 +144,9 @@ pub fn processes(
     let pids = only.map_or_else(|| host.processes(), |pid| vec![pid]);
     let mounts = host.read(Path::new("/proc/self/mountinfo"));
     let mut running = RunningProcesses {
-        hides_others: host.uid != 0 && mounts.is_ok_and(|mounts| hides_processes(&mounts)),
+        // The group of the mount option sees all of them.
+        hides_others: mounts.is_ok_and(|mounts| hides_processes(&mounts))
+            && host.stat(Path::new("/proc/1")).is_err(),
         ..RunningProcesses::default()
     };
     let mut by_root: BTreeMap<ProcessRoot, Vec<Observed>> = BTreeMap::new();
@@ -154,6 +156,9 @@ pub fn processes(
                 .entry(observed.root.clone())
                 .or_default()
                 .push(*observed),
+            Look::Not(_) if only.is_some() && running.hides_others => {
+                return Err(NotShown::NotAllowed);
+            }
             Look::Not(why) if only.is_some() => return Err(why),
             Look::Not(NotShown::NotAllowed) => running.unreadable += 1,
             Look::Not(NotShown::Gone) | Look::Without => {}
@@ -245,7 +250,7 @@ fn observe(host: &Host, pid: u32, directory: &Path, files: Vec<ObservedFile>) ->
         is_elsewhere: false,
         libraries: Vec::new(),
         mixed: Vec::new(),
-        devices: open_gpus(host, pid).into_iter().collect(),
+        devices: Vec::from_iter(open_gpus(host, pid).unwrap_or_default()),
         command: restart::command(&read("cmdline")),
         started_from: None,
     };
@@ -413,8 +418,9 @@ fn compare(
     }
     let supplies = given(&mapped, inventory);
     let mixed = supplies.iter().filter_map(|(family, supply)| {
-        let (_, together) = supply.mix()?;
-        are_of_several_versions(&together).then(|| MixedFamily::new(family, &together))
+        let mut mixes = supply.mixes().map(|(_, together)| together);
+        let together = mixes.find(are_of_several_versions)?;
+        Some(MixedFamily::new(family, &together))
     });
     (libraries, mixed.collect())
 }

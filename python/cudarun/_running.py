@@ -47,19 +47,20 @@ class Check:
         process = self._process
         if not process["libraries"]:
             return "Import what uses the GPU, then look again", "cudarun.check()"
+        is_wrong = self.is_mixed or any(library["deleted"] for library in process["libraries"])
+        if not is_wrong:
+            return "", ""
         command = shown(process["restart"] or "")
-        if command.startswith("cudarun explain "):
+        if self.is_mixed and process["started_by_cudarun"]:
             return "cudarun started it, and something was loaded later: see what cudarun chose", command
         why = "A running process keeps what it has mapped: "
         if command.startswith("cudarun hook jupyter "):
             return why + "choose a kernel that starts with cudarun", command
         if "cudarun hook systemd " in command:
             return why + "have its service start with cudarun, and restart it", command
-        if command:
-            return why + "end it, and start it anew", command
-        if self.is_mixed or any(library["deleted"] for library in process["libraries"]):
-            return why + "end it, and start with cudarun what started it", "cudarun PROGRAM"
-        return "", ""
+        if process["started_by_cudarun"]:
+            return why + "end it, and start it anew", command or "cudarun PROGRAM"
+        return why + "end it, and start with cudarun what started it", command or "cudarun PROGRAM"
 
     def __str__(self) -> str:
         lines = [self._verdict()]

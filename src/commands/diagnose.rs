@@ -421,9 +421,7 @@ pub(super) fn watch(
     // Made with the first piece, since most programs write nothing to standard error.
     let mut reader: Option<LogReader> = None;
     crash::has_started();
-    let tells =
-        decision.expects_gpu() && !common.quiet && options.is_some_and(|options| !options.json);
-    let tell = || tell_unused(tells, Style::stderr(common.color));
+    let tell = options.map(|options| tell_unused(decision, common, options.json));
     let run = || {
         launch::run_relayed(&exec, |piece| {
             reader.get_or_insert_default().take_live(piece);

@@ -100,6 +100,9 @@ pub(super) fn systemd(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
     if hook.uninstall {
         return remove_drop_in(host, common, &manager, &unit, &own);
     }
+    if hook.user {
+        jupyter::must_stay(host, &own).map_err(fault)?;
+    }
     let service = match systemd::change(host, &manager, &unit, &own).map_err(fault)? {
         DropInChange::Service(service) => service,
         DropInChange::Nothing { unit, file } => {

@@ -174,10 +174,14 @@ fn reported_at_every_start(
     lines
 }
 
-/// Says of a program that runs for long that it uses no GPU.
-fn tell_unused(tells: bool, style: Style) {
-    if tells {
-        report::say(&style.page(&report::unused_so_far(style)));
+/// What to do when a program runs for long without a GPU: to say so, if it is for one.
+fn tell_unused(decision: &Decision, common: &Common, json: bool) -> impl FnOnce() + Send {
+    let tells = decision.expects_gpu() && !json && !common.quiet;
+    let style = Style::stderr(common.color);
+    move || {
+        if tells {
+            report::say(&style.page(&report::unused_so_far(style)));
+        }
     }
 }
 

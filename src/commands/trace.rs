@@ -101,28 +101,30 @@ fn watch(
     let run = WatchedRun::new(&facts, &change, &command)?;
     outlet.open()?;
     let plan = decision.outcome.plan().filter(|_| !options.as_is);
-    let tells = decision.expects_gpu() && !options.json && !common.quiet;
-    let (status, observation) = run.observe(&facts, plan, || tell_unused(tells, style))?;
-    let observation = match observation {
-        Ok(observation) => observation,
-        // The program has ended, and its status counts.
+    let tell = tell_unused(&decision, common, options.json);
+    let (status, observation) = run.observe(&facts, plan, Some(tell))?;
+    let told = observation.and_then(|observation| {
+        outlet.deliver(&if options.json {
+            report::json::observation(&observation, options.all)
+        } else {
+            style.page(&report::observation(
+                &observation,
+                decision.expects_gpu(),
+                options.all,
+                &options.words,
+                style,
+            ))
+        })
+    });
+    match told {
+        // Who asks for a report must learn that there is none; but a failure of the program is more.
+        Err(error) if status.success() => Err(error),
         Err(error) => {
             say(&error.to_string());
-            return Ok(Exit::Program(status));
+            Ok(Exit::Program(status))
         }
-    };
-    outlet.deliver(&if options.json {
-        report::json::observation(&observation, options.all)
-    } else {
-        style.page(&report::observation(
-            &observation,
-            decision.expects_gpu(),
-            options.all,
-            &options.words,
-            style,
-        ))
-    })?;
-    Ok(Exit::Program(status))
+        Ok(()) => Ok(Exit::Program(status)),
+    }
 }
 
 fn request<'r>(

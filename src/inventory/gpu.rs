@@ -58,8 +58,16 @@ pub(super) fn devices(scan: &mut ScanContext<'_>) -> Vec<PathBuf> {
     nodes(scan.host)
 }
 
+/// The device files by which programs reach the GPUs. A Jetson's programs reach its GPU by others, though it may have one of this name.
+pub fn devices_of_programs(host: &Host) -> Vec<PathBuf> {
+    if driver::is_tegra(host) {
+        return Vec::new();
+    }
+    nodes(host)
+}
+
 /// `/dev/nvidia0` and its siblings; on WSL `/dev/dxg`.
-pub fn nodes(host: &Host) -> Vec<PathBuf> {
+pub(super) fn nodes(host: &Host) -> Vec<PathBuf> {
     let mut nodes = Vec::new();
     for entry in host.list(Path::new("/dev")).unwrap_or_default() {
         if entry.name.to_str().is_some_and(is_node) {

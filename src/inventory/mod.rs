@@ -41,7 +41,7 @@ mod wheel;
 pub use debian::is_wanted as is_wanted_package;
 pub use evidence::{LibraryFile as LibraryFacts, RUNTIMES, facts};
 pub use extensions::{is_built_against, is_linked_against_framework};
-pub use gpu::{is_device as is_gpu_device, is_excluded, nodes as gpu_devices};
+pub use gpu::{devices_of_programs as gpu_devices, is_device as is_gpu_device, is_excluded};
 pub use installation::{
     Code, Extension, ForwardCompatibility, GpuCode, Installation, Member, Origin, Problem,
     RpathDirectory, SearchStage, VersionEvidence, VersionSource,

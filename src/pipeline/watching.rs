@@ -53,13 +53,13 @@ impl WatchedRun {
         Ok(WatchedRun { exec, log })
     }
 
-    /// Runs the program, and says what it mapped, unless the record cannot be read. `plan` is what was pinned; `tell` is called if it
-    /// runs for long without a GPU.
+    /// Runs the program, and says what it mapped, unless the record cannot be read. `plan` is what was pinned; `tell`, if there is one,
+    /// is called if it runs for long without a GPU.
     pub fn observe(
         self,
         facts: &StartFacts<'_>,
         plan: Option<&Plan>,
-        tell: impl FnOnce() + Send,
+        tell: Option<impl FnOnce() + Send>,
     ) -> Result<(ExitStatus, Result<ObservedProcess, Error>), Error> {
         let (status, has_opened_gpu) = watch_gpus(facts.host, tell, || launch::run(&self.exec));
         let status = status?;
@@ -74,17 +74,18 @@ impl WatchedRun {
     }
 }
 
-/// Runs a program, and tells whether it opened a GPU, if there is one that can be watched. Calls `tell` if it runs for long without.
+/// Runs a program, and tells whether it opened a GPU, if that is asked for and can be known. Calls `tell` if it runs for long
+/// without.
 pub fn watch_gpus<T>(
     host: &Host,
-    tell: impl FnOnce() + Send,
+    tell: Option<impl FnOnce() + Send>,
     run: impl FnOnce() -> T,
 ) -> (T, Option<bool>) {
+    let Some(tell) = tell else {
+        return (run(), None);
+    };
     match DeviceWatch::of(host, &inventory::gpu_devices(host)) {
-        Some(watch) => {
-            let (result, has_opened) = watch.during(PATIENCE, tell, run);
-            (result, Some(has_opened))
-        }
+        Some(watch) => watch.during(PATIENCE, tell, run),
         None => (run(), None),
     }
 }

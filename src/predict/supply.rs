@@ -59,34 +59,29 @@ impl<'a> FamilySupply<'a> {
         } else if has_old_compat {
             Some(SupplyFault::OlderThanKernel)
         } else {
-            self.mix().map(|(fault, _)| fault)
+            self.mixes().next().map(|(fault, _)| fault)
         }
     }
 
-    /// The first installations that do not belong together, and whether they give a file twice or parts of one library. Libraries
-    /// of two SONAMEs, such as cuDNN 8 and 9, may be in one process.
-    pub fn mix(&self) -> Option<(SupplyFault, FamilySupply<'a>)> {
-        let numbers: BTreeSet<Option<u32>> = self
-            .installations
-            .iter()
-            .filter_map(|(installation, _)| (*installation)?.soname)
-            .map(Some)
-            .collect();
-        let numbers = if numbers.is_empty() {
-            BTreeSet::from([None])
-        } else {
-            numbers
-        };
-        numbers.into_iter().find_map(|number| {
+    /// The groups of installations that do not belong together, and whether each gives a file twice or parts of one library.
+    /// Libraries of two SONAMEs, such as cuDNN 8 and 9, may be in one process: they are groups of their own.
+    pub fn mixes(&self) -> impl Iterator<Item = (SupplyFault, FamilySupply<'a>)> {
+        let soname = |(installation, _): &(Option<&Installation>, _)| (*installation)?.soname;
+        let mut numbers: BTreeSet<Option<u32>> = self.installations.iter().map(soname).collect();
+        if numbers.len() > 1 {
+            // A file of unknown number is compared with all.
+            numbers.remove(&None);
+        }
+        numbers.into_iter().filter_map(move |number| {
             let mut together = self.clone();
-            together.installations.retain(|(installation, _)| {
-                let own = installation.and_then(|installation| installation.soname);
-                own.is_none() || own == number
-            });
+            together
+                .installations
+                .retain(|group| soname(group).is_none_or(|own| Some(own) == number));
             together.without_parts_that_compat_lacks();
-            let fault = if together.installations.len() < 2 || together.is_shim_over_another() {
+            if together.installations.len() < 2 || together.is_shim_over_another() {
                 return None;
-            } else if together.is_one_file_twice() {
+            }
+            let fault = if together.is_one_file_twice() {
                 SupplyFault::Twice
             } else {
                 SupplyFault::Mixed

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::Style;
 use super::doctor;
 use super::hints::{self, argument, shell_words};
-use super::words::{counted, quoted_to_show};
+use super::words::{USED_THE_CPU, counted, quoted_to_show};
 use crate::catalog::{Fault, PossibleCause, catalog, display_name, filled, knowledge};
 use crate::causes::{self, Cause, Certainty, TextOrigin};
 use crate::diagnose::{Chain, Message};
@@ -378,7 +378,7 @@ pub fn unused_gpu(words: &[OsString], style: Style) -> String {
         shell_words(words),
     );
     format!(
-        "\n{note} the program opened no GPU: it used the CPU\n{hint} cudarun verify {words} tells whether its libraries can use the GPU; if they can, the program chose the CPU\n"
+        "\n{note} {USED_THE_CPU}\n{hint} cudarun verify {words} tells whether its libraries can use the GPU; if they can, the program chose the CPU\n"
     )
 }
 

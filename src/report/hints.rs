@@ -111,9 +111,7 @@ fn change(families: &BTreeSet<String>, asker: &Asker) -> String {
     }
     let place = asker.place();
     if families.is_empty() {
-        return format!(
-            "`cudarun doctor` shows what this machine has; to want less, change {place}"
-        );
+        return format!("change {place}: `cudarun doctor` shows what this machine has");
     }
     let families = display_names(families);
     format!("change {place} of {families}: `cudarun list` shows the installations")

@@ -53,7 +53,7 @@ impl TypedReason for NoKernel {
                 show(directory)
             ),
             NoKernel::InCache { own } => format!(
-                "cudarun is in a cache, `{}`: when that is cleared, the kernel would start no more",
+                "cudarun is in a cache, `{}`: what starts with it would start no more when that is cleared",
                 show(own)
             ),
             NoKernel::NoIpykernel { pip } => {

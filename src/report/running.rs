@@ -216,38 +216,48 @@ fn next(running: &RunningProcesses, only: Option<u32>, own_user: u32) -> String 
     let processes = &running.processes;
     let wrong = processes.iter().find(|process| !process.mixed.is_empty());
     let wrong = wrong.or_else(|| processes.iter().find(|process| process.is_wrong()));
-    match (wrong.map(restart), processes.first(), only) {
-        (Some(Some(command)), ..) => command,
-        (_, Some(process), None) => {
-            let shown = wrong.unwrap_or(process);
-            format!("cudarun list --running {}", shown.pid)
-        }
-        (None, None, None) if running.hides_others || running.unreadable > 0 && own_user != 0 => {
+    if let Some(process) = wrong
+        && let Some(command) = restart(process)
+    {
+        // What others have started is not for this user to start.
+        let is_of_machine = command.starts_with("sudo ");
+        return if process.uid == own_user || is_of_machine {
+            command
+        } else {
+            format!("sudo -u '#{}' {command}", process.uid)
+        };
+    }
+    match (wrong.or(processes.first()), only) {
+        (Some(process), None) => format!("cudarun list --running {}", process.pid),
+        (None, None) if running.hides_others || running.unreadable > 0 && own_user != 0 => {
             "sudo cudarun list --running".to_owned()
         }
         _ => "cudarun doctor".to_owned(),
     }
 }
 
-/// What to type, so that a process has libraries that fit the next time; `None` where all is right, and where it is not known what
-/// started the process.
+/// What the user of a process types, so that it has libraries that fit the next time; `None` where all is right, and where it is not
+/// known what started it.
 pub(super) fn restart(process: &RunningProcess) -> Option<String> {
-    let is_mixed = !process.mixed.is_empty();
-    // What is typed in a container is typed there, and cudarun has decided about what it has started.
-    if is_mixed && (process.is_elsewhere || process.started_by_cudarun == Some(true)) {
+    let is_ours = process.started_by_cudarun == Some(true);
+    // Elsewhere, what started it is not this machine's. What cudarun started with one set has mapped something else since.
+    if !process.mixed.is_empty() && (process.is_elsewhere || is_ours) {
         return Some(format!("cudarun explain {}", shell_words(&process.command)));
     }
     Some(match process.started_from.as_ref()? {
-        StartedFrom::Command(words) if process.started_by_cudarun == Some(true) => {
-            shell_words(words)
-        }
+        StartedFrom::Command(words) if is_ours => shell_words(words),
         StartedFrom::Command(words) => format!("cudarun {}", shell_words(words)),
+        // Jupyter restarts it.
+        StartedFrom::Kernel(_) if is_ours => return None,
         StartedFrom::Kernel(python) => format!("cudarun hook jupyter {}", argument(python)),
-        StartedFrom::Service { unit, is_user } if *is_user => {
-            format!("cudarun hook systemd --user {}", argument(unit.as_ref()))
-        }
-        StartedFrom::Service { unit, .. } => {
-            format!("sudo cudarun hook systemd {}", argument(unit.as_ref()))
+        StartedFrom::Service { unit, is_user } => {
+            let unit = argument(unit.as_ref());
+            match (is_ours, is_user) {
+                (true, true) => format!("systemctl --user restart {unit}"),
+                (true, false) => format!("sudo systemctl restart {unit}"),
+                (false, true) => format!("cudarun hook systemd --user {unit}"),
+                (false, false) => format!("sudo cudarun hook systemd {unit}"),
+            }
         }
     })
 }

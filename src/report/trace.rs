@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Style;
 use super::hints::shell_words;
-use super::words::{counted, table};
+use super::words::{USED_THE_CPU, counted, table};
 use crate::formats::audit_log::TracedRule;
 use crate::loader::process::LoadFailure;
 use crate::loader::search::FoundBy;
@@ -149,7 +149,7 @@ pub fn observation(
     let unused = if !observation.has_opened_driver {
         Some("no process opened the driver's libcuda.so: the GPU was not used")
     } else if observation.has_opened_gpu == Some(false) {
-        Some("the program opened no GPU: it used the CPU")
+        Some(USED_THE_CPU)
     } else {
         None
     };

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::Style;
+
 pub(super) use super::shell::quoted_to_show;
 use crate::catalog::{display_name, title};
 use crate::inventory::{
@@ -19,6 +20,9 @@ use crate::requirements::{Asker, LibraryRequirement, Want, WantKind};
 use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
+
+/// What a program for a GPU did that opened none.
+pub(super) const USED_THE_CPU: &str = "the program opened no GPU: it used the CPU";
 
 /// The word for a value without fields, as JSON and the documents have it.
 pub(super) fn word(value: &impl Serialize) -> String {

@@ -1,8 +1,8 @@
 //! Whether a program opened a GPU while it ran. The kernel reports every opening of a device file of this machine's, whoever opened
-//! it; then the processes are asked which of them has it open. A program that computes keeps it open; others, such as those that
-//! measure its load, do not count. A container has device files of its own, which are not watched.
+//! it; then the processes are asked which of them has it open. A program that computes keeps it open for longer than that takes;
+//! what is closed again, as by programs that measure the load, does not count.
 
-use std::io::{self, PipeReader};
+use std::io::{self, ErrorKind, PipeReader, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::thread;
@@ -13,16 +13,17 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::devices::open_gpus;
+use super::process::{open_gpus, origin};
 use crate::host::Host;
-use crate::launch::start_time;
 
 /// How long a program may run without a GPU before a person is told. Imports and loading data take their time.
 pub const PATIENCE: Duration = Duration::from_mins(1);
-/// Between two looks at the processes, which may be thousands.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Between two looks at the processes, which may be thousands. To make a GPU ready takes twice as long.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Who opened a GPU that shortly before the end of the program may have been the program.
 const MOMENT: Duration = Duration::from_millis(50);
+/// A process is looked for this far below this one.
+const GENERATIONS: usize = 64;
 
 /// Watches the device files of GPUs from now on.
 pub struct DeviceWatch<'h> {
@@ -34,10 +35,12 @@ pub struct DeviceWatch<'h> {
 
 /// Who has opened a GPU.
 #[derive(Clone, Copy, PartialEq)]
-enum Opened {
+enum Opener {
     Nobody,
     /// A process that no longer had it open when it was looked for.
-    Somebody(Instant),
+    Gone(Instant),
+    /// A process that may be the program's, or that may not be looked at.
+    Unknown,
     Program,
 }
 
@@ -58,36 +61,44 @@ impl DeviceWatch<'_> {
         })
     }
 
-    /// Runs a program to its end. Calls `tell` once if it runs for longer than `patience` without a GPU. Returns false if it has
-    /// opened none.
+    /// Runs a program to its end, and returns whether it opened a GPU, if that can be told. Calls `tell` once if it runs for longer
+    /// than `patience` without.
     pub fn during<T>(
         &self,
         patience: Duration,
         tell: impl FnOnce() + Send,
         run: impl FnOnce() -> T,
-    ) -> (T, bool) {
-        let Ok((end, running)) = io::pipe() else {
-            return (run(), true);
+    ) -> (T, Option<bool>) {
+        let Ok((end, mut running)) = io::pipe() else {
+            return (run(), None);
         };
+        let end = &end;
         thread::scope(|scope| {
-            let watcher = scope.spawn(move || self.watch(&end, patience, tell));
+            let watch = move || self.watch(end, patience, tell);
+            let watcher = thread::Builder::new().spawn_scoped(scope, watch);
             let result = run();
             let ended = Instant::now();
-            drop(running);
-            let is_possible = match watcher.join() {
-                Ok(Opened::Nobody) => false,
-                Ok(Opened::Somebody(when)) => ended.saturating_duration_since(when) < MOMENT,
-                Ok(Opened::Program) | Err(_) => true,
+            // A process that outlives the program may hold this end of the pipe, too, so that to close it tells nothing.
+            let _ = running.write_all(b"\n");
+            let opener = watcher.ok().and_then(|watcher| watcher.join().ok());
+            let has_opened = match opener {
+                Some(Opener::Program) => Some(true),
+                _ if self.is_reported() => None,
+                Some(Opener::Nobody) => Some(false),
+                Some(Opener::Gone(when)) if ended.saturating_duration_since(when) >= MOMENT => {
+                    Some(false)
+                }
+                _ => None,
             };
-            (result, is_possible || self.is_reported())
+            (result, has_opened)
         })
     }
 
     /// Until the program ends, or has opened a GPU.
-    fn watch(&self, end: &PipeReader, patience: Duration, tell: impl FnOnce()) -> Opened {
+    fn watch(&self, end: &PipeReader, patience: Duration, tell: impl FnOnce()) -> Opener {
         let deadline = Instant::now() + patience;
         let mut tell = Some(tell);
-        let mut opened = Opened::Nobody;
+        let mut opener = Opener::Nobody;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let wait = match &tell {
@@ -102,18 +113,21 @@ impl DeviceWatch<'_> {
             }
             let [is_over, is_opened] = both.map(|one| one.any().unwrap_or(true));
             if is_over {
-                return opened;
+                return opener;
             }
             if is_opened && self.is_reported() {
-                if self.is_open() {
-                    return Opened::Program;
+                match self.opener() {
+                    Opener::Program => return Opener::Program,
+                    // What could not be told once stays so.
+                    _ if opener == Opener::Unknown => {}
+                    found => opener = found,
                 }
-                opened = Opened::Somebody(Instant::now());
                 let mut end = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
                 let pause = PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO);
                 let _ = poll(&mut end, pause);
             } else if left.is_zero()
                 && let Some(tell) = tell.take()
+                && opener != Opener::Unknown
             {
                 tell();
             }
@@ -126,25 +140,40 @@ impl DeviceWatch<'_> {
         events.is_ok_and(|events| !events.is_empty())
     }
 
-    /// True if a process that started since then has a GPU open.
-    fn is_open(&self) -> bool {
-        let host = self.host;
-        host.processes().into_iter().any(|pid| {
-            started(host, pid).is_some_and(|start| start >= self.began)
-                && !open_gpus(host, pid).is_empty()
-        })
+    /// Who has a GPU open, of the processes that started since.
+    fn opener(&self) -> Opener {
+        let mut opener = Opener::Gone(Instant::now());
+        for pid in self.host.processes() {
+            if origin(self.host, pid).is_none_or(|origin| origin.start < self.began) {
+                continue;
+            }
+            match open_gpus(self.host, pid) {
+                Ok(gpus) if gpus.is_empty() => {}
+                Ok(_) if self.is_of_program(pid) => return Opener::Program,
+                Ok(_) => opener = Opener::Unknown,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    if self.is_of_program(pid) {
+                        opener = Opener::Unknown;
+                    }
+                }
+                // It has ended.
+                Err(_) => {}
+            }
+        }
+        opener
+    }
+
+    /// True for a process below this one.
+    fn is_of_program(&self, pid: u32) -> bool {
+        let above = |pid: &u32| origin(self.host, *pid).map(|origin| origin.parent);
+        let own = std::process::id();
+        std::iter::successors(Some(pid), above)
+            .take(GENERATIONS)
+            .any(|above| above == own)
     }
 }
 
-/// The start of a process, in ticks since this machine's.
-fn started(host: &Host, pid: u32) -> Option<u64> {
-    let stat = host
-        .read(&PathBuf::from(format!("/proc/{pid}/stat")))
-        .ok()?;
-    Some(start_time(&stat))
-}
-
-/// The present, in the same unit.
+/// The present, in ticks since the start of this machine.
 fn now() -> Option<u64> {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?;
     let ticks = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;

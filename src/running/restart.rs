@@ -4,36 +4,25 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::process;
 use crate::host::Host;
 
 /// How far up a process is looked for that still shows its command line.
 const GENERATIONS: usize = 8;
 /// The module of Jupyter's kernels for Python.
 const KERNEL: &[u8] = b"ipykernel";
-/// Services below which people start programs of their own.
-const SPAWNERS: [&str; 6] = [
-    "atd.service",
-    "cron.service",
-    "crond.service",
-    "slurmd.service",
-    "ssh.service",
-    "sshd.service",
-];
-
-/// Programs that nobody types, and shells: what started a process cannot be told behind them.
-const NOT_TYPED: [&str; 11] = [
-    "bash",
-    "dash",
-    "fish",
+/// Programs that nobody types: what started a process cannot be told behind them.
+const NOT_TYPED: [&str; 7] = [
     "init",
     "raylet",
-    "sh",
     "slurmstepd",
+    "ssh",
     "sshd",
     "systemd",
     "tini",
-    "zsh",
 ];
+/// They are typed only with a script or with code.
+const SHELLS: [&str; 5] = ["bash", "dash", "fish", "sh", "zsh"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartedFrom {
@@ -68,14 +57,16 @@ pub(super) fn started_from(host: &Host, pid: u32) -> Option<StartedFrom> {
             .ok()
     };
     let own = command(&read(pid, "cmdline")?);
-    let is_kernel = |word: &OsString| {
-        let name = Path::new(word).file_name();
-        name.is_some_and(|name| name.as_bytes().starts_with(KERNEL))
-    };
-    if own.iter().skip(1).any(is_kernel) {
+    if is_kernel(&own) {
         return Some(StartedFrom::Kernel(own[0].clone()));
     }
-    if let Some((unit, is_user)) = read(pid, "cgroup").as_deref().and_then(service) {
+    let parent = |pid: u32| process::origin(host, pid).map(|origin| origin.parent);
+    // A service may start what people want: only what it is, or starts itself, is the service's own.
+    let is_manager = |pid: u32| read(pid, "comm").is_some_and(|name| name == b"systemd\n");
+    let above = parent(pid)?;
+    if (is_manager(above) || parent(above).is_some_and(is_manager))
+        && let Some((unit, is_user)) = read(pid, "cgroup").as_deref().and_then(service)
+    {
         return Some(StartedFrom::Service { unit, is_user });
     }
     let mut above = pid;
@@ -89,17 +80,40 @@ pub(super) fn started_from(host: &Host, pid: u32) -> Option<StartedFrom> {
             let is_typed = above == pid || is_typed(&words);
             return is_typed.then_some(StartedFrom::Command(words));
         }
-        above = parent(&read(above, "stat")?).filter(|parent| *parent > 1)?;
+        above = parent(above).filter(|parent| *parent > 1)?;
     }
     None
+}
+
+/// True for a Python that runs a kernel as a module or as a script.
+fn is_kernel(words: &[OsString]) -> bool {
+    let mut arguments = words
+        .iter()
+        .skip(1)
+        .skip_while(|word| *word != "-m" && is_option(word));
+    let module = match arguments.next() {
+        Some(word) if word == "-m" => arguments.next(),
+        script => script,
+    };
+    let name = module.map(Path::new).and_then(Path::file_name);
+    name.is_some_and(|name| name.as_bytes().starts_with(KERNEL))
 }
 
 /// False for a shell that a person types in, and for what other programs start.
 fn is_typed(words: &[OsString]) -> bool {
     let name = words.first().map(Path::new).and_then(Path::file_name);
     let name = name.and_then(OsStr::to_str).unwrap_or_default();
-    let is_shell_with_code = words.len() > 1 && name.ends_with("sh");
-    is_shell_with_code || !NOT_TYPED.contains(&name.trim_start_matches('-'))
+    let name = name.trim_start_matches('-');
+    if SHELLS.contains(&name) {
+        return words
+            .get(1)
+            .is_some_and(|word| word == "-c" || !is_option(word));
+    }
+    !NOT_TYPED.contains(&name)
+}
+
+fn is_option(word: &OsString) -> bool {
+    word.as_bytes().starts_with(b"-")
 }
 
 /// True for one word that is not the name of the program, and for a line that was cleared.
@@ -120,16 +134,7 @@ fn service(cgroup: &[u8]) -> Option<(String, bool)> {
     let text = std::str::from_utf8(cgroup).ok()?;
     let path = text.lines().find(|line| line.ends_with(".service"))?;
     let (above, unit) = path.rsplit_once('/')?;
-    let is_user = above.contains("/user@");
-    let is_started = !SPAWNERS.contains(&unit) && !unit.starts_with("user@");
-    is_started.then(|| (unit.to_owned(), is_user))
-}
-
-/// The number of the process above, by `stat`: the name, in brackets, may contain anything.
-fn parent(stat: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(stat);
-    let (_, after) = text.rsplit_once(')')?;
-    after.split_ascii_whitespace().nth(1)?.parse().ok()
+    Some((unit.to_owned(), above.contains("/user@")))
 }
 
 #[cfg(test)]
@@ -159,7 +164,6 @@ mod tests {
         }
         for text in [
             "0::/user.slice/user-1000.slice/session-2.scope\n",
-            "0::/system.slice/cron.service\n",
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/vte-spawn-1.scope\n",
             "0::/system.slice/docker-3f.scope\n",
             "",
@@ -185,6 +189,10 @@ mod tests {
         }
         for (line, is) in [
             ("-bash", false),
+            ("bash -l", false),
+            ("bash --init-file a b", false),
+            ("ssh host python3 train.py", false),
+            ("sh -c train", true),
             ("/usr/lib/systemd/systemd --user", false),
             ("bash train.sh", true),
             ("vllm serve MODEL", true),
@@ -192,7 +200,15 @@ mod tests {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(is_typed(&words), is, "{line}");
         }
-        assert_eq!(parent(b"12 (a) b) S 7 12 12 0"), Some(7));
-        assert_eq!(parent(b"12 (a"), None);
+        for (line, is) in [
+            ("python3 -m ipykernel_launcher -f a.json", true),
+            ("python3 -Xfrozen_modules=off -m ipykernel", true),
+            ("python3 /venv/ipykernel_launcher.py -f a.json", true),
+            ("python3 -m pip install ipykernel", false),
+            ("python3 train.py ipykernel", false),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(is_kernel(&words), is, "{line}");
+        }
     }
 }

@@ -60,6 +60,9 @@ int main(void)
         sleep(atoi(getenv("WAIT")));
     if (getenv("DEVICE") && !fopen(getenv("DEVICE"), "r"))
         return perror("device"), 1;
+    /* To make a GPU ready takes a moment. */
+    if (getenv("DEVICE"))
+        usleep(300000);
     printf("%s\n", realpath(found.dli_fname, 0));
     return 0;
 }

@@ -1,6 +1,7 @@
 //! `--require gpu` and `gpu = "*"`: a program starts only where it really uses a GPU. Each refusal has its neighbour, which starts.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::support::gpu_machine::{GpuMachine, texts};
 
@@ -195,11 +196,20 @@ fn a_gpu_that_no_process_opened_is_told() {
             sleep 0.1"#;
         idle().before(measure).set("WAIT", "1")
     };
+    // Another user's job that starts meanwhile: whose it is cannot be told.
+    let beside = || {
+        let job = r#"rm -f "$STARTED"
+            (until [ -e "$STARTED" ]; do sleep 0.02; done
+            setsid --fork sh -c 'exec 3</dev/nvidia0; exec sleep 0.7') >/dev/null 2>&1 &
+            sleep 0.1"#;
+        idle().before(job).set("WAIT", "2")
+    };
     let failing = || idle().set("DEVICE", "/dev/nothing");
     for (name, session, words, is_told, opened) in [
         ("idle", idle(), program.as_str(), true, "false"),
         ("busy", busy(), program.as_str(), false, "true"),
         ("measured", measured(), program.as_str(), true, "false"),
+        ("beside", beside(), program.as_str(), false, "null"),
         ("no GPU", absent(), program.as_str(), false, "null"),
         ("failing", failing(), program.as_str(), false, "false"),
         ("no GPU program", idle(), "true", false, "false"),
@@ -236,4 +246,22 @@ fn a_gpu_that_no_process_opened_is_told() {
         (true, ""),
         "{printed}"
     );
+}
+
+/// What a program leaves behind is not waited for, also where a GPU is watched.
+#[test]
+fn a_process_that_outlives_the_program_ends_no_later_than_alone() {
+    let Some(machine) = GpuMachine::new(&["a"]) else {
+        return;
+    };
+    let code = "sleep 60 & echo $! >\"$STARTED\"; exit 3";
+    for verb in ["diagnose", "trace"] {
+        let began = Instant::now();
+        let timed = format!(
+            "rm -f \"$STARTED\"; timeout 30 \"$CUDARUN\" {verb} --as-is sh -c '{code}' >out 2>err; echo $?; kill $(cat \"$STARTED\")"
+        );
+        let (printed, said) = texts(&machine.session(&["a"]).shell(&timed));
+        assert_eq!(printed, "3\n", "{verb}: {said}");
+        assert!(began.elapsed() < Duration::from_secs(30), "{verb}");
+    }
 }

@@ -52,7 +52,7 @@ have() {
     local archive=${INPUT_ARCHIVE-} options=()
     if [ -z "$archive" ]; then
         case ${ACTION_REPOSITORY:+${ACTION_REF-}} in
-        v[0-9]*) ;;
+        v[0-9]*.[0-9]*.[0-9]*) ;;
         *) fail "this action was used by a branch, a commit or a path, not by the tag of a release: say which \`archive\`" ;;
         esac
         archive=$GITHUB_SERVER_URL/$ACTION_REPOSITORY/releases/download/$ACTION_REF/cudarun-${ACTION_REF#v}-$(uname -m)-linux.tar.gz
