@@ -316,6 +316,7 @@ rows
 # This one hides files that the others need.
 part compilers
 part extensions
+part unopened
 
 echo
 "$here/proof.sh" "$cudarun" || failed=1
