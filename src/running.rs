@@ -24,7 +24,7 @@ mod device_watch;
 mod process;
 mod restart;
 
-pub use device_watch::{DeviceWatch, PATIENCE};
+pub use device_watch::{DeviceWatch, UNUSED_AFTER};
 use process::open_gpus;
 pub use restart::StartedFrom;
 use restart::words;
@@ -272,11 +272,10 @@ fn root_of(host: &Host, directory: &Path) -> Option<ProcessRoot> {
 /// True if the environment that a process began with says that cudarun decided about it. A title that is longer than the command line
 /// is written over the environment.
 fn was_decided(host: &Host, directory: &Path, environment: &[OsString]) -> Option<bool> {
-    let [first, ..] = environment else {
-        return Some(false);
-    };
-    let is_empty = environment.len() == 1 && first.is_empty();
-    if !is_empty && !first.as_bytes().contains(&b'=') {
+    if let [first, rest @ ..] = environment
+        && !first.as_bytes().contains(&b'=')
+        && !(first.is_empty() && rest.is_empty())
+    {
         return None;
     }
     let value = |name: &str| {
@@ -325,18 +324,9 @@ fn hides_processes(mounts: &[u8]) -> bool {
         .lines()
         .rfind(|line| line.split(' ').nth(4) == Some("/proc"));
     let options = proc.and_then(|line| line.rsplit(' ').next());
-    options.is_some_and(|options| {
-        let mut options = options.split(',');
-        options.any(|option| {
-            [
-                "hidepid=2",
-                "hidepid=invisible",
-                "hidepid=4",
-                "hidepid=ptraceable",
-            ]
-            .contains(&option)
-        })
-    })
+    let mut options = options.unwrap_or_default().split(',');
+    let hidepid = options.find_map(|option| option.strip_prefix("hidepid="));
+    hidepid.is_some_and(|value| ["2", "invisible", "4", "ptraceable"].contains(&value))
 }
 
 /// Adds processes with what their files are. Many processes have the same files, which are judged once.
@@ -418,9 +408,8 @@ fn compare(
     }
     let supplies = given(&mapped, inventory);
     let mixed = supplies.iter().filter_map(|(family, supply)| {
-        let mut mixes = supply.mixes().map(|(_, together)| together);
-        let together = mixes.find(are_of_several_versions)?;
-        Some(MixedFamily::new(family, &together))
+        let group = supply.mixed_groups().find(are_of_several_versions)?;
+        Some(MixedFamily::new(family, &group))
     });
     (libraries, mixed.collect())
 }

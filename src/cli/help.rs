@@ -1,4 +1,4 @@
-//! The first help page, the colours of all, and the words for an argument that has no meaning.
+//! The first help page, the colours of all, and the message about an argument that cannot be used.
 
 use clap::builder::styling::{AnsiColor, Styles};
 

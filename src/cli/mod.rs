@@ -109,12 +109,12 @@ impl Cli {
                 fetch.mut_arg("words", |words| words.trailing_var_arg(false))
             }))?;
         }
-        let fault = match &cli.verb {
+        let wrong = match &cli.verb {
             Some(Verb::Fetch(fetch)) => {
                 let idle = fetch.idle();
                 idle.map(|(idle, of)| ("fetch", unusable(idle, &format!("fetch {of}"))))
             }
-            Some(Verb::Hook(hook)) => hook.fault().map(|fault| ("hook", fault)),
+            Some(Verb::Hook(hook)) => hook.usage_error().map(|error| ("hook", error)),
             // These write the lock, and the file beside it.
             Some(Verb::Record(record)) if record.library_options.locked => {
                 Some(("record", unusable("--locked", "record")))
@@ -124,7 +124,7 @@ impl Cli {
             }
             _ => None,
         };
-        fault.map_or(Ok(cli), |(verb, message)| {
+        wrong.map_or(Ok(cli), |(verb, message)| {
             let mut command = Cli::command();
             // It is built for the colours of the verb's usage.
             command.build();

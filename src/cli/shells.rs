@@ -40,8 +40,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// What is wrong: an argument that has no meaning with this place, or one that is missing.
-    pub(super) fn fault(&self) -> Option<String> {
+    /// What is wrong: an argument that cannot be used with this place, or one that is missing.
+    pub(super) fn usage_error(&self) -> Option<String> {
         let place = self.place?;
         let is_shell = matches!(place, HookPlace::Shell(_));
         if place == HookPlace::Systemd && self.what.is_none() {

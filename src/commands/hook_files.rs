@@ -10,6 +10,7 @@ use super::{Exit, print};
 use crate::cli::{Common, Hook};
 use crate::error::{Error, TypedReason};
 use crate::hooks::jupyter::{self, NoKernel};
+use crate::hooks::must_not_be_in_cache;
 use crate::hooks::systemd::{self, DropInChange, Manager, NoDropIn};
 use crate::host::Host;
 use crate::report::{self, Style};
@@ -22,12 +23,13 @@ pub(super) fn jupyter(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
         return remove_kernels(host, common, hook, &directory);
     }
     let python = hook.what.as_deref().unwrap_or(OsStr::new("python3"));
-    let python = environment(host, python)
-        .map_err(|error| jupyter::python_of(host, Path::new(python)).map_or(error, fault))?;
+    let python = environment(host, python).map_err(|error| {
+        jupyter::named_environment(host, Path::new(python)).map_or(error, fault)
+    })?;
     let kernel = jupyter::kernel(host, &python, name).map_err(fault)?;
     let file = jupyter::file(&directory, &kernel.name);
     let own = own(host)?;
-    jupyter::must_stay(host, &own).map_err(fault)?;
+    must_not_be_in_cache(host, &own).map_err(fault)?;
     let Some(own) = own.to_str() else {
         return Err(fault(NoKernel::NotText { path: own }));
     };
@@ -42,7 +44,8 @@ pub(super) fn jupyter(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
     }
     let others = jupyter::all(host, &directory).into_iter();
     let made = before.map(|before| before.made);
-    let made = made.unwrap_or_else(|| to_make(host, &file, others.map(|other| other.made)));
+    let made =
+        made.unwrap_or_else(|| directories_to_remove(host, &file, others.map(|other| other.made)));
     let text = report::kernelspec(&kernel, own, made);
     if hook.print {
         print(&text)?;
@@ -74,7 +77,7 @@ fn remove_kernels(
     if let Some(python) = &hook.what {
         // It may be gone.
         let path = environment(host, python).map_or_else(
-            |_| jupyter::one_name(host, Path::new(python)),
+            |_| jupyter::without_dots(host, Path::new(python)),
             |read| jupyter::path(host, &read),
         );
         kernels.retain(|kernel| Path::new(&kernel.python) == path);
@@ -101,7 +104,7 @@ pub(super) fn systemd(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
         return remove_drop_in(host, common, &manager, &unit, &own);
     }
     if hook.user {
-        jupyter::must_stay(host, &own).map_err(fault)?;
+        must_not_be_in_cache(host, &own).map_err(fault)?;
     }
     let service = match systemd::change(host, &manager, &unit, &own).map_err(fault)? {
         DropInChange::Service(service) => service,
@@ -111,7 +114,7 @@ pub(super) fn systemd(host: &Host, common: &Common, hook: &Hook) -> Result<Exit,
     };
     let file = &service.drop_in;
     let made = systemd::made(host, file).map_err(fault)?;
-    let made = made.unwrap_or_else(|| to_make(host, file, manager.made_before(host)));
+    let made = made.unwrap_or_else(|| directories_to_remove(host, file, manager.made_before(host)));
     let text = report::drop_in(&service, made);
     if hook.print {
         print(&text)?;
@@ -164,9 +167,9 @@ fn unwritten(
     })
 }
 
-/// How many directories above a new file are of cudarun's, by those that it needs and those that were made for other files: the last
-/// file that goes takes them.
-fn to_make(host: &Host, file: &Path, others: impl Iterator<Item = usize>) -> usize {
+/// How many directories above a new file to remove with it: those that are made for it now, or those that were made for the other files
+/// there, of which it may be the last to go.
+fn directories_to_remove(host: &Host, file: &Path, others: impl Iterator<Item = usize>) -> usize {
     others.fold(storage::missing_directories(host, file), usize::max)
 }
 

@@ -99,7 +99,7 @@ fn running(host: &Host, common: &Common, options: &List, pid: Option<u32>) -> Re
         print(&report::json::running(&running))?;
     } else {
         let style = Style::stdout(common.color);
-        // The home and the directory of this process are no places in a container.
+        // `~` and `.` would be other directories in a container.
         let is_elsewhere = running.processes.iter().any(|process| process.is_elsewhere);
         let style = if is_elsewhere { style } else { style.of(host) };
         let is_long = options.all || common.verbose > 0 || pid.is_some();

@@ -174,7 +174,7 @@ fn reported_at_every_start(
     lines
 }
 
-/// What to do when a program runs for long without a GPU: to say so, if it is for one.
+/// For a program that runs for long without a GPU: says so, if it is for one.
 fn tell_unused(decision: &Decision, common: &Common, json: bool) -> impl FnOnce() + Send {
     let tells = decision.expects_gpu() && !json && !common.quiet;
     let style = Style::stderr(common.color);

@@ -42,8 +42,8 @@ pub fn record(host: &Host, common: &Common, options: &RecordOptions) -> Result<E
     let run = WatchedRun::new(&facts, &change, &command)?;
     // A program that trains for a day must not end with a lock that cannot be written.
     storage::can_publish(facts.host, &path).map_err(|error| Error::unwritten(&path, error))?;
-    let (status, observation) = run.observe(&facts, decision.outcome.plan(), None::<fn()>)?;
-    let observation = match observation {
+    let (status, _) = run.run(host, None::<fn()>)?;
+    let observation = match run.observed(&facts, decision.outcome.plan(), None) {
         Ok(observation) => observation,
         Err(error) => {
             say(&error.to_string());

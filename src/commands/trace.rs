@@ -102,7 +102,8 @@ fn watch(
     outlet.open()?;
     let plan = decision.outcome.plan().filter(|_| !options.as_is);
     let tell = tell_unused(&decision, common, options.json);
-    let (status, observation) = run.observe(&facts, plan, Some(tell))?;
+    let (status, has_opened_gpu) = run.run(host, Some(tell))?;
+    let observation = run.observed(&facts, plan, has_opened_gpu);
     let told = observation.and_then(|observation| {
         outlet.deliver(&if options.json {
             report::json::observation(&observation, options.all)

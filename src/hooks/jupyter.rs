@@ -41,10 +41,6 @@ pub enum NoKernel {
         directory: PathBuf,
         python: PathBuf,
     },
-    /// cudarun itself is in a cache, which a tool or a person clears.
-    InCache {
-        own: PathBuf,
-    },
     /// The package `ipykernel` is not installed in its environment.
     NoIpykernel {
         pip: Pip,
@@ -111,12 +107,12 @@ pub fn checked_name(name: &str) -> Result<String, NoKernel> {
 pub fn path(host: &Host, read: &Program) -> PathBuf {
     // A shim decides by the current directory, which is another one for each notebook.
     let shim = read.steps.iter().rfind(|step| step.how == StepKind::Shim);
-    one_name(host, shim.map_or(&read.path, |step| &step.to))
+    without_dots(host, shim.map_or(&read.path, |step| &step.to))
 }
 
 /// A path without the `.` and `..` that may have been typed. Links stay: Python finds its environment by them, and a person may
 /// have made them to lead elsewhere later.
-pub fn one_name(host: &Host, path: &Path) -> PathBuf {
+pub fn without_dots(host: &Host, path: &Path) -> PathBuf {
     let mut name = PathBuf::new();
     for component in host.absolute(path).components() {
         name.push(component);
@@ -128,23 +124,8 @@ pub fn one_name(host: &Host, path: &Path) -> PathBuf {
     name
 }
 
-/// Refuses a cudarun in a cache, where `uvx` and `pipx run` have theirs: the kernel would start no more when that is cleared.
-pub fn must_stay(host: &Host, own: &Path) -> Result<(), NoKernel> {
-    let uv = host.env.non_empty("UV_CACHE_DIR").map(Path::new);
-    let caches = host.user_cache().into_iter();
-    let mut caches = caches.chain(uv.map(|cache| host.absolute(cache)));
-    let is_in = |cache: PathBuf| own.starts_with(host.canonical(&cache).unwrap_or(cache));
-    // Others' have this name.
-    if caches.any(is_in) || own.iter().any(|name| name == ".cache") {
-        return Err(NoKernel::InCache {
-            own: own.to_owned(),
-        });
-    }
-    Ok(())
-}
-
-/// The Python of a directory that is an environment.
-pub fn python_of(host: &Host, directory: &Path) -> Option<NoKernel> {
+/// The reason why there is no kernel, if the directory of an environment was named instead of its Python.
+pub fn named_environment(host: &Host, directory: &Path) -> Option<NoKernel> {
     let python = directory.join("bin/python");
     host.is_executable(&python).then(|| NoKernel::Environment {
         directory: directory.to_owned(),

@@ -11,7 +11,7 @@ use crate::host::{DirectoryEntry, FileKind, Host, Unsafe, judge_file};
 
 const NAME: &str = "zz-cudarun.conf";
 /// A file of ours begins with this, and then the number of directories that were made for it.
-pub const MARK: &str = "# Written by `cudarun hook systemd`; `--uninstall` removes it and as many directories above it: ";
+pub const MARK: &str = "# Written by `cudarun hook systemd`; `--uninstall` removes it and this many directories above it: ";
 const SERVICE: &str = ".service";
 const OTHER_KINDS: &[&str] = &[
     "automount",
@@ -47,7 +47,7 @@ const USER: &[&str] = &[
 /// What services often cannot see: a home, or a directory for temporary files.
 const HIDDEN: &[&str] = &["/home", "/root", "/run/user", "/tmp", "/var/tmp"];
 /// As many links as Linux follows in one path.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// Where systemd makes the directories of a service with our drop-in; the second is for one with `DynamicUser=`, to which the first
 /// has a link.
 const CACHES: &[&str] = &["/var/cache/cudarun", "/var/cache/private/cudarun"];
@@ -187,16 +187,17 @@ impl Manager {
         files.filter_map(|file| made(host, &file).ok()?)
     }
 
-    /// The strongest file of this name.
-    fn strongest(&self, host: &Host, name: &str) -> Option<PathBuf> {
+    /// The file of this name that takes precedence.
+    fn preferred_file(&self, host: &Host, name: &str) -> Option<PathBuf> {
         let mut files = self.directories.iter().map(|it| it.join(name));
         files.find(|file| host.lstat(file).is_ok())
     }
 
-    /// The name that counts of a unit: a link to another one here is that one. Files elsewhere have the names of the links to them.
-    fn own_name(&self, host: &Host, name: &str) -> String {
+    /// The name of the unit that a name stands for. A link to a unit in these directories is another name of that unit; a link to a file
+    /// elsewhere is a unit of its own.
+    fn unit_name(&self, host: &Host, name: &str) -> String {
         let next = |name: &String| {
-            let file = self.strongest(host, name)?;
+            let file = self.preferred_file(host, name)?;
             let target = file.parent()?.join(host.read_link(&file).ok()?);
             let above = host.canonical(target.parent()?).ok()?;
             let is_above = |it: &PathBuf| host.canonical(it).is_ok_and(|real| real == above);
@@ -205,19 +206,19 @@ impl Manager {
                 .filter(|name| is_service(name))?
                 .to_str()?;
             let is_here = self.directories.iter().any(is_above);
-            (is_here && self.strongest(host, name).is_some()).then(|| name.to_owned())
+            (is_here && self.preferred_file(host, name).is_some()).then(|| name.to_owned())
         };
         let names = std::iter::successors(Some(name.to_owned()), next);
-        names.take(LINKS).last().unwrap_or_default()
+        names.take(MAX_LINKS).last().unwrap_or_default()
     }
 
-    /// The name that counts and the file of a unit.
+    /// The name and the file of the unit that a name stands for.
     fn find(&self, host: &Host, unit: &str) -> Result<(String, PathBuf), NoDropIn> {
         let names = [Some(unit.to_owned()), template(unit)];
         let mut names = names.into_iter().flatten();
-        let found = names.find(|name| self.strongest(host, name).is_some());
-        let own = found.map(|name| self.own_name(host, &name));
-        let file = own.as_ref().and_then(|own| self.strongest(host, own));
+        let found = names.find(|name| self.preferred_file(host, name).is_some());
+        let own = found.map(|name| self.unit_name(host, &name));
+        let file = own.as_ref().and_then(|own| self.preferred_file(host, own));
         let (Some(own), Some(file)) = (own, file) else {
             return Err(NoDropIn::Missing {
                 unit: unit.to_owned(),
@@ -247,7 +248,7 @@ impl Manager {
         let template = template(unit);
         let alias = |entry: DirectoryEntry| {
             let name = entry.name.into_string().ok()?;
-            let own = self.own_name(host, &name);
+            let own = self.unit_name(host, &name);
             match &template {
                 Some(template) if own == *template => instance_of(&name, unit),
                 // A link to a template with the name of an instance is that instance.

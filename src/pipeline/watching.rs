@@ -17,7 +17,7 @@ use crate::pin::{self, Decision};
 use crate::predict::Prediction;
 use crate::predict::observe::ObservedProcess;
 use crate::program::{Command, NotPinnable};
-use crate::running::{DeviceWatch, PATIENCE};
+use crate::running::{DeviceWatch, UNUSED_AFTER};
 use crate::solve::Plan;
 use crate::storage;
 use crate::text::show;
@@ -53,24 +53,34 @@ impl WatchedRun {
         Ok(WatchedRun { exec, log })
     }
 
-    /// Runs the program, and says what it mapped, unless the record cannot be read. `plan` is what was pinned; `tell`, if there is one,
-    /// is called if it runs for long without a GPU.
-    pub fn observe(
-        self,
+    /// Runs the program to its end, like [`watch_gpus`].
+    pub fn run(
+        &self,
+        host: &Host,
+        tell: Option<impl FnOnce() + Send>,
+    ) -> Result<(ExitStatus, Option<bool>), Error> {
+        let (status, has_opened_gpu) = watch_gpus(host, tell, || launch::run(&self.exec));
+        Ok((status?, has_opened_gpu))
+    }
+
+    /// What the program mapped. `plan` is what was pinned.
+    pub fn observed(
+        &self,
         facts: &StartFacts<'_>,
         plan: Option<&Plan>,
-        tell: Option<impl FnOnce() + Send>,
-    ) -> Result<(ExitStatus, Result<ObservedProcess, Error>), Error> {
-        let (status, has_opened_gpu) = watch_gpus(facts.host, tell, || launch::run(&self.exec));
-        let status = status?;
+        has_opened_gpu: Option<bool>,
+    ) -> Result<ObservedProcess, Error> {
         let path = self.log.path();
         // It grows with every process of a build.
-        let log = facts.host.map(path).map_err(Error::io(show(path)));
-        let observed = log.map(|log| {
-            let records = audit_log::records(&log);
-            ObservedProcess::new(facts.host, records, &facts.program, plan, has_opened_gpu)
-        });
-        Ok((status, observed))
+        let log = facts.host.map(path).map_err(Error::io(show(path)))?;
+        let records = audit_log::records(&log);
+        Ok(ObservedProcess::new(
+            facts.host,
+            records,
+            &facts.program,
+            plan,
+            has_opened_gpu,
+        ))
     }
 }
 
@@ -85,7 +95,7 @@ pub fn watch_gpus<T>(
         return (run(), None);
     };
     match DeviceWatch::of(host, &inventory::gpu_devices(host)) {
-        Some(watch) => watch.during(PATIENCE, tell, run),
+        Some(watch) => watch.during(UNUSED_AFTER, tell, run),
         None => (run(), None),
     }
 }

@@ -59,35 +59,37 @@ impl<'a> FamilySupply<'a> {
         } else if has_old_compat {
             Some(SupplyFault::OlderThanKernel)
         } else {
-            self.mixes().next().map(|(fault, _)| fault)
+            let mixed = self.mixed_groups().next()?;
+            Some(mixed.kind_of_mix())
         }
     }
 
-    /// The groups of installations that do not belong together, and whether each gives a file twice or parts of one library.
-    /// Libraries of two SONAMEs, such as cuDNN 8 and 9, may be in one process: they are groups of their own.
-    pub fn mixes(&self) -> impl Iterator<Item = (SupplyFault, FamilySupply<'a>)> {
+    /// The groups of installations that do not belong together. Libraries of two SONAMEs, such as cuDNN 8 and 9, may be in one
+    /// process: they are separate groups.
+    pub fn mixed_groups(&self) -> impl Iterator<Item = FamilySupply<'a>> {
         let soname = |(installation, _): &(Option<&Installation>, _)| (*installation)?.soname;
         let mut numbers: BTreeSet<Option<u32>> = self.installations.iter().map(soname).collect();
         if numbers.len() > 1 {
             // A file of unknown number is compared with all.
             numbers.remove(&None);
         }
-        numbers.into_iter().filter_map(move |number| {
-            let mut together = self.clone();
-            together
+        let groups = numbers.into_iter().map(move |number| {
+            let mut group = self.clone();
+            group
                 .installations
-                .retain(|group| soname(group).is_none_or(|own| Some(own) == number));
-            together.without_parts_that_compat_lacks();
-            if together.installations.len() < 2 || together.is_shim_over_another() {
-                return None;
-            }
-            let fault = if together.is_one_file_twice() {
-                SupplyFault::Twice
-            } else {
-                SupplyFault::Mixed
-            };
-            Some((fault, together))
-        })
+                .retain(|one| soname(one).is_none_or(|own| Some(own) == number));
+            group.without_parts_that_compat_lacks();
+            group
+        });
+        groups.filter(|group| group.installations.len() > 1 && !group.is_shim_over_another())
+    }
+
+    fn kind_of_mix(&self) -> SupplyFault {
+        if self.is_one_file_twice() {
+            SupplyFault::Twice
+        } else {
+            SupplyFault::Mixed
+        }
     }
 
     /// Beside the libcuda of a `compat` directory, the driver's own installation gives what such a directory never has.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Style;
 use super::hints::{argument, call, shell_words};
 use crate::error::TypedReason;
+use crate::hooks::InCache;
 use crate::hooks::jupyter::{self, Kernel, NoKernel};
 use crate::hooks::systemd::{ChangedCommand, MARK, NoDropIn, Service};
 use crate::text::{os, plain, short, show};
@@ -43,18 +44,28 @@ pub fn no_kernels(directory: &Path) -> String {
     format!("no such kernel of cudarun's in {}\n", show(directory))
 }
 
+impl TypedReason for InCache {
+    fn sentence(&self) -> String {
+        format!(
+            "cudarun is in a cache, `{}`: what starts with it breaks when the cache is cleared",
+            show(&self.own)
+        )
+    }
+
+    fn hint(&self) -> Option<String> {
+        let hint = "uv tool install cudarun, or ./install.sh, and type the same with that cudarun";
+        Some(hint.to_owned())
+    }
+}
+
 impl TypedReason for NoKernel {
     fn sentence(&self) -> String {
         match self {
             NoKernel::NoHome => "no home, in which Jupyter looks for kernels".to_owned(),
             NoKernel::NotPython { path } => format!("`{}` is not a Python", show(path)),
             NoKernel::Environment { directory, .. } => format!(
-                "`{}` is a directory; a kernel starts the Python in it",
+                "`{}` is a directory; name the Python in it",
                 show(directory)
-            ),
-            NoKernel::InCache { own } => format!(
-                "cudarun is in a cache, `{}`: what starts with it would start no more when that is cleared",
-                show(own)
             ),
             NoKernel::NoIpykernel { pip } => {
                 format!(
@@ -92,10 +103,6 @@ impl TypedReason for NoKernel {
             }
             NoKernel::Environment { python, .. } => {
                 format!("cudarun hook jupyter {}", argument(python.as_os_str()))
-            }
-            NoKernel::InCache { .. } => {
-                "uv tool install cudarun, or ./install.sh, and type the same with that cudarun"
-                    .to_owned()
             }
             NoKernel::NoIpykernel { pip } => format!("{} install ipykernel", call(pip)),
             NoKernel::Name { .. } | NoKernel::Foreign { .. } => {

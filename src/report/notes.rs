@@ -51,10 +51,10 @@ pub(super) fn note_of(note: &Note, program: &Path) -> String {
             show(directory)
         ),
         Note::Elsewhere => format!(
-            "`{program}` starts its program on another machine or under another root, which this environment does not reach: put cudarun behind `{program}`, right before that program"
+            "`{program}` starts its program on another machine or under another root, which this environment does not reach: put cudarun after `{program}`, right before that program"
         ),
         Note::EnvironmentNotKnown { wrapper } => format!(
-            "`{}` chooses or creates the environment at run time, so the requirements are unknown: put cudarun behind it, right before the program",
+            "`{}` chooses or creates the environment at run time, so the requirements are unknown: put cudarun after it, right before the program",
             show(wrapper)
         ),
         Note::LosesEnvironment { wrapper, loss } => losses(&show(wrapper), loss, &program),

@@ -8,7 +8,6 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::Style;
-
 pub(super) use super::shell::quoted_to_show;
 use crate::catalog::{display_name, title};
 use crate::inventory::{
@@ -21,7 +20,7 @@ use crate::solve::{Absent, Plan, Removal};
 use crate::text::{list, nearest, show, shown};
 use crate::version::Version;
 
-/// What a program for a GPU did that opened none.
+/// About a program for a GPU that opened none.
 pub(super) const USED_THE_CPU: &str = "the program opened no GPU: it used the CPU";
 
 /// The word for a value without fields, as JSON and the documents have it.

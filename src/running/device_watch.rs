@@ -13,17 +13,17 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::process::{open_gpus, origin};
+use super::process::{open_gpus, parent, start_time};
 use crate::host::Host;
 
 /// How long a program may run without a GPU before a person is told. Imports and loading data take their time.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const UNUSED_AFTER: Duration = Duration::from_mins(1);
 /// Between two looks at the processes, which may be thousands. To make a GPU ready takes twice as long.
-const PAUSE: Duration = Duration::from_millis(50);
-/// Who opened a GPU that shortly before the end of the program may have been the program.
-const MOMENT: Duration = Duration::from_millis(50);
-/// A process is looked for this far below this one.
-const GENERATIONS: usize = 64;
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
+/// An opening this shortly before the end of the program may have been the program's.
+const END_MARGIN: Duration = Duration::from_millis(50);
+/// The most generations between this process and one of the program's.
+const MAX_GENERATIONS: usize = 64;
 
 /// Watches the device files of GPUs from now on.
 pub struct DeviceWatch<'h> {
@@ -85,7 +85,7 @@ impl DeviceWatch<'_> {
                 Some(Opener::Program) => Some(true),
                 _ if self.is_reported() => None,
                 Some(Opener::Nobody) => Some(false),
-                Some(Opener::Gone(when)) if ended.saturating_duration_since(when) >= MOMENT => {
+                Some(Opener::Gone(when)) if ended.saturating_duration_since(when) >= END_MARGIN => {
                     Some(false)
                 }
                 _ => None,
@@ -123,7 +123,7 @@ impl DeviceWatch<'_> {
                     found => opener = found,
                 }
                 let mut end = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
-                let pause = PollTimeout::try_from(PAUSE).unwrap_or(PollTimeout::ZERO);
+                let pause = PollTimeout::try_from(SCAN_INTERVAL).unwrap_or(PollTimeout::ZERO);
                 let _ = poll(&mut end, pause);
             } else if left.is_zero()
                 && let Some(tell) = tell.take()
@@ -144,7 +144,7 @@ impl DeviceWatch<'_> {
     fn opener(&self) -> Opener {
         let mut opener = Opener::Gone(Instant::now());
         for pid in self.host.processes() {
-            if origin(self.host, pid).is_none_or(|origin| origin.start < self.began) {
+            if start_time(self.host, pid).is_none_or(|start| start < self.began) {
                 continue;
             }
             match open_gpus(self.host, pid) {
@@ -165,11 +165,10 @@ impl DeviceWatch<'_> {
 
     /// True for a process below this one.
     fn is_of_program(&self, pid: u32) -> bool {
-        let above = |pid: &u32| origin(self.host, *pid).map(|origin| origin.parent);
         let own = std::process::id();
-        std::iter::successors(Some(pid), above)
-            .take(GENERATIONS)
-            .any(|above| above == own)
+        std::iter::successors(Some(pid), |pid| parent(self.host, *pid))
+            .take(MAX_GENERATIONS)
+            .any(|ancestor| ancestor == own)
     }
 }
 

@@ -8,24 +8,25 @@ use crate::host::Host;
 use crate::inventory::is_gpu_device;
 use crate::launch;
 
-/// When a process started, in ticks since this machine did, and the number of the process above it.
-pub(super) struct Origin {
-    pub start: u64,
-    pub parent: u32,
+/// A file of the process in `/proc`.
+pub(super) fn read(host: &Host, pid: u32, name: &str) -> Option<Vec<u8>> {
+    host.read(&PathBuf::from(format!("/proc/{pid}/{name}")))
+        .ok()
 }
 
-pub(super) fn origin(host: &Host, pid: u32) -> Option<Origin> {
-    let stat = host
-        .read(&PathBuf::from(format!("/proc/{pid}/stat")))
-        .ok()?;
-    Some(Origin {
-        start: launch::start_time(&stat),
-        parent: parent(&stat)?,
-    })
+/// When the process started, in ticks since the machine did.
+pub(super) fn start_time(host: &Host, pid: u32) -> Option<u64> {
+    let stat = read(host, pid, "stat")?;
+    Some(launch::start_time(&stat))
 }
 
-/// The second field behind the name, which is in brackets and may contain anything.
-fn parent(stat: &[u8]) -> Option<u32> {
+/// The number of the process that started it.
+pub(super) fn parent(host: &Host, pid: u32) -> Option<u32> {
+    parent_in(&read(host, pid, "stat")?)
+}
+
+/// The second field after the name, which is in brackets and may contain anything.
+fn parent_in(stat: &[u8]) -> Option<u32> {
     let text = String::from_utf8_lossy(stat);
     let (_, after) = text.rsplit_once(')')?;
     after.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -45,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_parent_is_read_behind_any_name() {
-        assert_eq!(parent(b"12 (a) b) S 7 12 12 0"), Some(7));
-        assert_eq!(parent(b"12 (a"), None);
+        assert_eq!(parent_in(b"12 (a) b) S 7 12 12 0"), Some(7));
+        assert_eq!(parent_in(b"12 (a"), None);
     }
 }

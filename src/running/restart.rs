@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::process;
 use crate::host::Host;
 
-/// How far up a process is looked for that still shows its command line.
-const GENERATIONS: usize = 8;
+/// The most processes up to one that still shows its command line.
+const MAX_GENERATIONS: usize = 8;
 /// The module of Jupyter's kernels for Python.
 const KERNEL: &[u8] = b"ipykernel";
-/// Programs that nobody types: what started a process cannot be told behind them.
+/// Programs that nobody types: what started a process cannot be told above them.
 const NOT_TYPED: [&str; 7] = [
     "init",
     "raylet",
@@ -52,35 +52,40 @@ pub(super) fn command(cmdline: &[u8]) -> Vec<OsString> {
 
 /// `None` if that cannot be told.
 pub(super) fn started_from(host: &Host, pid: u32) -> Option<StartedFrom> {
-    let read = |pid: u32, name: &str| {
-        host.read(&PathBuf::from(format!("/proc/{pid}/{name}")))
-            .ok()
-    };
-    let own = command(&read(pid, "cmdline")?);
+    let own = command(&process::read(host, pid, "cmdline")?);
     if is_kernel(&own) {
         return Some(StartedFrom::Kernel(own[0].clone()));
     }
-    let parent = |pid: u32| process::origin(host, pid).map(|origin| origin.parent);
-    // A service may start what people want: only what it is, or starts itself, is the service's own.
-    let is_manager = |pid: u32| read(pid, "comm").is_some_and(|name| name == b"systemd\n");
-    let above = parent(pid)?;
-    if (is_manager(above) || parent(above).is_some_and(is_manager))
-        && let Some((unit, is_user)) = read(pid, "cgroup").as_deref().and_then(service)
-    {
-        return Some(StartedFrom::Service { unit, is_user });
-    }
-    let mut above = pid;
-    for _ in 0..GENERATIONS {
-        let cmdline = read(above, "cmdline")?;
+    service_of(host, pid).or_else(|| typed_command(host, pid))
+}
+
+/// The service that a process is, or that has started it. Those below may be what people want.
+fn service_of(host: &Host, pid: u32) -> Option<StartedFrom> {
+    let parent = process::parent(host, pid)?;
+    let is_of_service = is_service_manager(host, parent)
+        || process::parent(host, parent).is_some_and(|above| is_service_manager(host, above));
+    let (unit, is_user) = service(&process::read(host, pid, "cgroup")?)?;
+    is_of_service.then_some(StartedFrom::Service { unit, is_user })
+}
+
+fn is_service_manager(host: &Host, pid: u32) -> bool {
+    process::read(host, pid, "comm").is_some_and(|name| name == b"systemd\n")
+}
+
+/// The first command line from a process upwards that is not a title.
+fn typed_command(host: &Host, pid: u32) -> Option<StartedFrom> {
+    let mut shown = pid;
+    for _ in 0..MAX_GENERATIONS {
+        let cmdline = process::read(host, shown, "cmdline")?;
         let words = command(&cmdline);
         let program = host
-            .read_link(&PathBuf::from(format!("/proc/{above}/exe")))
+            .read_link(&PathBuf::from(format!("/proc/{shown}/exe")))
             .ok();
         if !is_title(&cmdline, &words, program.as_deref()) {
-            let is_typed = above == pid || is_typed(&words);
+            let is_typed = shown == pid || is_typed(&words);
             return is_typed.then_some(StartedFrom::Command(words));
         }
-        above = parent(above).filter(|parent| *parent > 1)?;
+        shown = process::parent(host, shown).filter(|parent| *parent > 1)?;
     }
     None
 }

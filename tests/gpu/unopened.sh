@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A program for a GPU that opens none: tests/gpu/unopened.sh PATH-TO-cudarun
 #
-# Alone: where another process starts meanwhile and keeps a GPU open, nobody can tell whose it is, and nothing is said. Prints rows
+# Alone: where another process starts meanwhile and keeps a GPU open, cudarun cannot tell whose it is, and says nothing. Prints rows
 # for the table of tests/gpu/run.sh.
 # shellcheck source=tests/gpu/row.sh
 . "$(dirname "$(realpath "$0")")/row.sh"

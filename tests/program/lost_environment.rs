@@ -159,7 +159,7 @@ fn wrappers_of_unimportant_programs_print_nothing() {
         let said = if tool == "npm" {
             "starts another program"
         } else {
-            "put cudarun behind"
+            "put cudarun after `"
         };
         run(&two, &[script, "run", "x"])
             .env("CUDARUN_FOLLOW", "off")

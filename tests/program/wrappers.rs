@@ -333,7 +333,7 @@ fn programs_started_on_other_machines_are_not_examined() {
             words[0]
         };
         let sentence = format!(
-            "cudarun: `{wrapper}` starts its program on another machine or under another root, which this environment does not reach: put cudarun behind `{wrapper}`, right before that program\n"
+            "cudarun: `{wrapper}` starts its program on another machine or under another root, which this environment does not reach: put cudarun after `{wrapper}`, right before that program\n"
         );
         run(words).stderr(sentence).check();
     }

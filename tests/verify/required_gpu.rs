@@ -179,7 +179,7 @@ fn a_framework_without_cuda_is_no_gpu_program() {
 /// A program for a GPU that works without opening one is told about, also where others measure the GPU's load; one that opens it,
 /// another program, and a failure are not.
 #[test]
-fn a_gpu_that_no_process_opened_is_told() {
+fn a_program_that_opens_no_gpu_is_told_about() {
     const SAID: &str = "the program opened no GPU";
     let Some(machine) = GpuMachine::new(&["a"]) else {
         return;

@@ -72,8 +72,8 @@ fleet() {
     "$cudarun" "${elsewhere[@]}" fleet "${what[@]}" "$@" -- "${nodes[@]}" 2>"$work/said"
 }
 
-# Another use of the action, in this job or another one, has a comment of its own.
-mark() {
+# comment_mark: the first line of this use's comment. Another use of the action, in this job or another one, has its own.
+comment_mark() {
     local key
     key=$(printf '%s\0' "${GITHUB_WORKFLOW-}" "${GITHUB_JOB-}" "$INPUT_NODES" "${INPUT_PROGRAM-}" "${INPUT_IMAGE-}" \
         "${INPUT_DIRECTORY-}" "${INPUT_LOCK-}" | sha256sum)
@@ -83,7 +83,7 @@ mark() {
 comment() {
     local comments login mark id body=$work/body.md
     comments=repos/$GITHUB_REPOSITORY/issues/$PULL_REQUEST/comments
-    mark=$(mark)
+    mark=$(comment_mark)
     { printf '%s\n' "$mark" && cat "$page"; } >"$body"
     if [ "$(wc -c <"$body")" -gt $most ]; then
         printf '%s\nThe page is too long for a comment: see the summary of the run.\n' "$mark" >"$body"
